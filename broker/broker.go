@@ -1,0 +1,147 @@
+// Package broker is the contract between the live log and everything that reads or feeds it.
+//
+// Three logs implement it: broker/local (embedded, durable), broker/kafka (an external Kafka) and, later,
+// broker/pulsar. Data crosses the contract as Kafka v2 record batches, byte for byte as they are stored,
+// so that no consumer pays for a conversion that it does not need.
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+// Isolation says which records of transactions a fetch may see.
+type Isolation int8
+
+// Values as on the Kafka wire (KIP-98).
+const (
+	ReadUncommitted Isolation = 0
+	ReadCommitted   Isolation = 1
+)
+
+// Bounds are the moving marks of one partition. Start <= Stable <= End.
+type Bounds struct {
+	Start  record.Offset // log start: the first offset that the log still holds
+	Stable record.Offset // last stable offset (LSO): first offset of the oldest open transaction, else End
+	End    record.Offset // high watermark (HW): the first offset that is not yet acknowledged
+}
+
+// AbortedTxn says that the batches of ProducerID from First up to its next abort marker were aborted.
+type AbortedTxn struct {
+	ProducerID int64
+	First      record.Offset
+}
+
+// FetchRange asks for batches of one partition.
+type FetchRange struct {
+	TP       record.TopicPartition
+	From     record.Offset
+	MaxBytes int // soft limit: the first batch comes whole even if it is larger (KIP-74)
+}
+
+// FetchOptions hold for all ranges of one Fetch.
+type FetchOptions struct {
+	MinBytes  int           // wait until so many bytes are there in all ranges together ...
+	MaxWait   time.Duration // ... or so much time has passed; zero never waits
+	MaxBytes  int           // soft limit over all ranges; zero means no limit
+	Isolation Isolation
+}
+
+// Fetched is the answer for one FetchRange.
+type Fetched struct {
+	TP      record.TopicPartition
+	Bounds  Bounds
+	Batches []byte       // whole v2 batches; the first may begin below From. Read-only, kept by the receiver
+	Aborted []AbortedTxn // only with ReadCommitted: what to leave out, by First ascending
+	Err     error        // of this partition alone: ErrUnknownTopic, *OutOfRangeError, ...
+}
+
+// Source is what tiering and the reader need of a log. All methods may be called concurrently.
+type Source interface {
+	// Partitions gives the partition numbers of a topic, ascending. ErrUnknownTopic when there is none.
+	Partitions(ctx context.Context, topic string) ([]int32, error)
+	Bounds(ctx context.Context, tp record.TopicPartition) (Bounds, error)
+	// Fetch answers every range, in the order asked. Its error is for the call as a whole (closed, no
+	// connection); faults of one partition stand in Fetched.Err. From == End is not an error: it waits.
+	Fetch(ctx context.Context, ranges []FetchRange, opts FetchOptions) ([]Fetched, error)
+	// OffsetForTime gives the first offset whose timestamp is at or after ms; End when there is none.
+	OffsetForTime(ctx context.Context, tp record.TopicPartition, ms int64) (record.Offset, error)
+	// Hold keeps records at and above lakeEnd from retention (I6) until a later call moves it. A log that
+	// cannot hold (an external Kafka) does nothing and returns ErrNoHold.
+	Hold(ctx context.Context, tp record.TopicPartition, lakeEnd record.Offset) error
+	Close() error
+}
+
+// TopicConfig are the settings of a topic that the embedded log honours. Zero values mean the default.
+type TopicConfig struct {
+	Partitions      int32
+	SegmentBytes    int64         // roll the active segment at this size; default 128 MiB
+	SegmentAge      time.Duration // ... or this age; default 1 h
+	RetentionBytes  int64         // per partition; 0 = no limit
+	RetentionAge    time.Duration // 0 = for ever
+	MaxMessageBytes int32         // largest batch; default 1 MiB + 12 as Kafka
+	LogAppendTime   bool          // message.timestamp.type
+	Compact         bool          // cleanup.policy=compact (kept as a setting; nothing compacts yet)
+}
+
+// TopicInfo describes one topic.
+type TopicInfo struct {
+	Name   string
+	ID     [16]byte // KIP-516; a topic made again gets a new one
+	Config TopicConfig
+}
+
+// AppendResult tells where a batch went.
+type AppendResult struct {
+	Base          record.Offset
+	LogAppendTime int64 // ms, -1 unless the topic stamps times
+	LogStart      record.Offset
+	Duplicate     bool // an idempotent producer's retry: Base is that of the first append
+}
+
+// Log is a log that also takes records and topics: what the Kafka protocol server serves.
+type Log interface {
+	Source
+	Topics(ctx context.Context) ([]TopicInfo, error)
+	CreateTopic(ctx context.Context, name string, cfg TopicConfig) (TopicInfo, error)
+	DeleteTopic(ctx context.Context, name string) error
+	// Append adds exactly one v2 batch. It returns when the batch is durable under the log's durability
+	// setting and visible (I1). batch is overwritten in its base offset, leader epoch and time fields.
+	Append(ctx context.Context, tp record.TopicPartition, batch []byte) (AppendResult, error)
+	// DeleteRecords moves the log start up to before; -1 means the high watermark.
+	DeleteRecords(ctx context.Context, tp record.TopicPartition, before record.Offset) (record.Offset, error)
+	// InitProducerID gives a producer id that was never given before, with epoch 0.
+	InitProducerID(ctx context.Context) (id int64, epoch int16, err error)
+}
+
+// Errors of the contract. The protocol server maps each to a Kafka error code.
+var (
+	ErrUnknownTopic     = errors.New("unknown topic or partition")
+	ErrTopicExists      = errors.New("topic exists already")
+	ErrInvalidTopic     = errors.New("invalid topic name or setting")
+	ErrNoHold           = errors.New("this log cannot hold back retention")
+	ErrClosed           = errors.New("log is closed")
+	ErrCorruptBatch     = errors.New("corrupt batch")                             // CRC, length, magic
+	ErrInvalidRecord    = errors.New("invalid record")                            // counts, control bit, key missing
+	ErrTooLarge         = errors.New("batch is larger than max.message.bytes")    // MESSAGE_TOO_LARGE
+	ErrOutOfOrder       = errors.New("producer sequence is out of order")         // OUT_OF_ORDER_SEQUENCE_NUMBER
+	ErrProducerFenced   = errors.New("producer epoch is older than the current")  // INVALID_PRODUCER_EPOCH
+	ErrInvalidTimestamp = errors.New("timestamp is out of the allowed range")     // INVALID_TIMESTAMP
+	ErrUnsupported      = errors.New("not supported by this log")                 // e.g. transactions
+	ErrStorage          = errors.New("the log's storage failed; nothing is lost") // KAFKA_STORAGE_ERROR
+)
+
+// OutOfRangeError is returned for an offset that the log does not hold. It is never healed silently.
+type OutOfRangeError struct {
+	TP     record.TopicPartition
+	Offset record.Offset
+	Bounds Bounds
+}
+
+func (e *OutOfRangeError) Error() string {
+	return fmt.Sprintf("offset %d of %s is out of range: the log holds [%d, %d)", e.Offset, e.TP, e.Bounds.Start, e.Bounds.End)
+}
