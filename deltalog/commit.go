@@ -1,0 +1,242 @@
+package deltalog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/ledgerlake/ledgerlake/objstore"
+)
+
+// Commit is a change of the table, to be made as one version.
+type Commit struct {
+	// ReadVersion is the snapshot that the change was planned on. Versions after it are checked for conflicts.
+	// For a blind append without txns it may be any version whose schema the files were written for.
+	ReadVersion Version
+	Operation   string            // commitInfo.operation, such as WRITE or STREAMING UPDATE
+	Parameters  map[string]string // commitInfo.operationParameters: plain strings, quoted here as Spark does
+	Metrics     map[string]string // commitInfo.operationMetrics
+	Adds        []Add
+	Removes     []Remove
+	Txns        []Txn
+	Domains     []DomainMetadata
+	Metadata    *Metadata
+	Protocol    *Protocol
+	// BlindAppend says that nothing was read. It is believed only for commits that do nothing but add files.
+	BlindAppend bool
+	// ReadFiles are the (URI-encoded) paths of files that the change depends on, besides the removed ones.
+	ReadFiles []string
+	// ReadAll says that the change depends on the whole table: any new or removed data is a conflict.
+	ReadAll bool
+}
+
+// Commit adds the change to the log, after whatever other writers committed in the meantime unless that is a
+// conflict, and gives its version. On an error that wraps objstore.ErrUnknownOutcome the commit may be in the
+// log or may get there; every other error means that it is not.
+func (l *Log) Commit(ctx context.Context, c Commit) (Version, error) {
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		return -1, fmt.Errorf("commit: %w", ctx.Err())
+	}
+	defer func() { <-l.turn }()
+	t := &transaction{log: l, c: c, id: uuid.NewString(), checked: c.ReadVersion}
+	v, err := t.run(ctx)
+	if err != nil {
+		return -1, fmt.Errorf("commit to %s: %w", l.store.URL(), err)
+	}
+	l.checkpointIfDue(v)
+	return v, nil
+}
+
+// transaction is one Commit call.
+type transaction struct {
+	log     *Log
+	c       Commit
+	id      string
+	checked Version // newest version known not to conflict
+	pending error   // an outcome that the store did not tell
+}
+
+func (t *transaction) run(ctx context.Context) (Version, error) {
+	l := t.log
+	for attempt := 1; ; attempt++ {
+		v, err := t.attempt(ctx)
+		switch {
+		case err == nil:
+			return v, nil
+		case errors.Is(err, objstore.ErrUnknownOutcome):
+			t.pending = err
+		case !errors.Is(err, objstore.ErrExists):
+			return -1, t.failed(ctx, err)
+		}
+		if attempt >= l.cfg.MaxAttempts {
+			return t.giveUp(ctx, fmt.Errorf("%w: %d", ErrTooManyAttempts, attempt))
+		}
+		if err := sleep(ctx, l.cfg.pause(attempt)); err != nil {
+			return t.giveUp(ctx, err)
+		}
+	}
+}
+
+// failed keeps the unknown outcome visible: a caller must not take "conflict" for "not written" when an earlier
+// answer was lost. After a read-back that found someone else's commit in our place there is nothing unknown left.
+func (t *transaction) failed(ctx context.Context, err error) error {
+	if t.pending == nil || ctx.Err() == nil && isConflict(err) {
+		return err
+	}
+	return errors.Join(err, t.pending)
+}
+
+// giveUp looks once more whether our commit is in the log, on its own short time when the caller's is over.
+func (t *transaction) giveUp(ctx context.Context, cause error) (Version, error) {
+	if t.pending == nil {
+		return -1, cause
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if v, found, err := t.findOwn(ctx); err == nil && found {
+		return v, nil
+	}
+	return -1, errors.Join(cause, t.pending)
+}
+
+// attempt refreshes, checks the winners since the last check, and tries to put the next version.
+func (t *transaction) attempt(ctx context.Context) (Version, error) {
+	l := t.log
+	l.mu.Lock()
+	snap, err := l.refresh(ctx)
+	l.mu.Unlock()
+	if err != nil {
+		return -1, err
+	}
+	if v, found, err := t.rebase(ctx, snap); err != nil || found {
+		return v, err
+	}
+	a, err := t.actions(snap)
+	if err != nil {
+		return -1, err
+	}
+	info := l.info(t.c, t.id, snap, t.c.Metadata)
+	data, err := encodeCommit(info, a)
+	if err != nil {
+		return -1, err
+	}
+	v := snap.version + 1
+	if err := l.store.PutIfAbsent(ctx, commitName(v), data); err != nil {
+		if ctx.Err() != nil && !errors.Is(err, objstore.ErrExists) {
+			err = errors.Join(err, objstore.ErrUnknownOutcome) // cut off under way
+		}
+		return -1, err
+	}
+	l.applyOwn(v, data)
+	return v, nil
+}
+
+// rebase checks every version after the last checked one; it reports our own commit when an answer was lost.
+func (t *transaction) rebase(ctx context.Context, snap *Snapshot) (Version, bool, error) {
+	if t.c.ReadVersion > snap.version {
+		return -1, false, fmt.Errorf("%w: read version %d is newer than the table's %d", ErrInvalidCommit, t.c.ReadVersion, snap.version)
+	}
+	for v := t.checked + 1; v <= snap.version; v++ {
+		w, err := t.log.summary(ctx, v)
+		if err != nil {
+			return -1, false, err
+		}
+		if w.txnID == t.id {
+			return v, true, nil
+		}
+		if err := t.c.conflict(w, snap); err != nil {
+			return -1, false, fmt.Errorf("version %d: %w", v, err)
+		}
+		t.checked = v
+	}
+	return -1, false, nil
+}
+
+func (t *transaction) findOwn(ctx context.Context) (Version, bool, error) {
+	found, err := list(ctx, t.log.store, t.checked+1)
+	if err != nil {
+		return -1, false, err
+	}
+	for v := t.checked + 1; v <= found.newest; v++ {
+		w, err := t.log.summary(ctx, v)
+		if err != nil {
+			return -1, false, err
+		}
+		if w.txnID == t.id {
+			return v, true, nil
+		}
+	}
+	return -1, false, nil
+}
+
+// applyOwn moves the state over our own commit without reading it back.
+func (l *Log) applyOwn(v Version, data []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state == nil || l.state.version != v-1 {
+		return
+	}
+	a, err := parseCommit(data, commitName(v))
+	if err == nil {
+		err = l.applyNext(logFile{kind: kindCommit, key: commitName(v), version: v}, a)
+	}
+	if err != nil { // the next refresh reads it from the store and reports what is wrong
+		l.state, l.snap = nil, nil
+	}
+}
+
+// info makes the commitInfo action.
+func (l *Log) info(c Commit, id string, snap *Snapshot, m *Metadata) map[string]any {
+	now := l.cfg.Clock().UnixMilli()
+	info := map[string]any{"timestamp": now, "operation": c.Operation, "engineInfo": l.cfg.Engine, "txnId": id,
+		"isBlindAppend": c.blind()}
+	params := make(map[string]string, len(c.Parameters))
+	for k, v := range c.Parameters {
+		params[k] = quoteParameter(v)
+	}
+	info["operationParameters"] = params
+	if len(c.Metrics) > 0 {
+		info["operationMetrics"] = c.Metrics
+	}
+	if c.ReadVersion >= 0 {
+		info["readVersion"] = c.ReadVersion
+	}
+	conf := m
+	if conf == nil && snap != nil {
+		conf = snap.metadata
+	}
+	if conf != nil && conf.Configuration["delta.enableInCommitTimestamps"] == "true" {
+		if snap != nil {
+			now = max(now, snap.timestamp+1)
+		}
+		info["inCommitTimestamp"] = now
+	}
+	return info
+}
+
+// quoteParameter gives a value as JSON text, which is what operationParameters hold: JSON stays, the rest
+// becomes a JSON string.
+func quoteParameter(v string) string {
+	if v != "" && strings.IndexByte(`[{"`, v[0]) >= 0 && json.Valid([]byte(v)) || v == "true" || v == "false" {
+		return v
+	}
+	return string(appendString(nil, v))
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

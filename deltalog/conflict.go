@@ -1,0 +1,161 @@
+package deltalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/ledgerlake/ledgerlake/objstore"
+)
+
+// summary is what later writers have to know about a commit.
+type summary struct {
+	txnID    string
+	blind    bool
+	adds     bool // adds data
+	removes  bool // removes data
+	removed  []string
+	apps     []string
+	domains  []string
+	metadata bool
+	protocol bool
+}
+
+func summarize(a *actions) *summary {
+	s := &summary{metadata: a.metadata != nil, protocol: a.protocol != nil}
+	if a.info != nil {
+		s.txnID = a.info.TxnID
+		s.blind = a.info.IsBlindAppend != nil && *a.info.IsBlindAppend // missing: not blind
+	}
+	for i := range a.adds {
+		s.adds = s.adds || a.adds[i].DataChange
+	}
+	for i := range a.removes {
+		s.removed = append(s.removed, canonicalPath(a.removes[i].Path))
+		s.removes = s.removes || a.removes[i].DataChange
+	}
+	for _, t := range a.txns {
+		s.apps = append(s.apps, t.AppID)
+	}
+	for _, d := range a.domains {
+		s.domains = append(s.domains, d.Domain)
+	}
+	return s
+}
+
+// recentCommits keeps the summaries of the last versions, so that a rebase reads nothing twice.
+type recentCommits struct {
+	slots [64]struct {
+		v Version
+		s *summary
+	}
+}
+
+func (r *recentCommits) put(v Version, s *summary) {
+	slot := &r.slots[v%Version(len(r.slots))]
+	slot.v, slot.s = v, s
+}
+
+func (r *recentCommits) get(v Version) *summary {
+	if slot := &r.slots[v%Version(len(r.slots))]; slot.s != nil && slot.v == v {
+		return slot.s
+	}
+	return nil
+}
+
+// summary gives what commit v did.
+func (l *Log) summary(ctx context.Context, v Version) (*summary, error) {
+	l.mu.Lock()
+	s := l.recent.get(v)
+	l.mu.Unlock()
+	if s != nil {
+		return s, nil
+	}
+	commits, err := readCommits(ctx, l.store, []logFile{{kind: kindCommit, key: commitName(v), version: v}})
+	if errors.Is(err, objstore.ErrNotFound) {
+		return nil, fmt.Errorf("commit %d is gone from the log, cannot check it for conflicts: begin again from a new snapshot: %w", v, ErrMetadataChanged)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s = summarize(commits[0])
+	l.mu.Lock()
+	l.recent.put(v, s)
+	l.mu.Unlock()
+	return s, nil
+}
+
+// blind says whether the commit may call itself a blind append: it read nothing and only adds.
+func (c *Commit) blind() bool {
+	return c.BlindAppend && len(c.Removes) == 0 && len(c.ReadFiles) == 0 && !c.ReadAll &&
+		len(c.Domains) == 0 && c.Metadata == nil && c.Protocol == nil
+}
+
+// conflict says why c cannot follow a winner that it did not see.
+func (c *Commit) conflict(w *summary, snap *Snapshot) error {
+	if w.protocol {
+		return ErrProtocolChanged
+	}
+	if w.metadata {
+		return ErrMetadataChanged
+	}
+	var same []string
+	for _, t := range c.Txns {
+		for _, id := range w.apps {
+			if id == t.AppID {
+				same = append(same, id)
+			}
+		}
+	}
+	if len(same) > 0 {
+		sort.Strings(same)
+		return &TxnConflictError{AppIDs: same}
+	}
+	for _, d := range c.Domains {
+		for _, name := range w.domains {
+			if name == d.Domain {
+				return fmt.Errorf("%w: %s", ErrDomainConflict, name)
+			}
+		}
+	}
+	return c.dataConflict(w, snap)
+}
+
+func (c *Commit) dataConflict(w *summary, snap *Snapshot) error {
+	if c.ReadAll {
+		serializable := strings.EqualFold(snap.metadata.Configuration["delta.isolationLevel"], "Serializable")
+		if w.adds && (!w.blind || serializable) {
+			return ErrConcurrentAppend
+		}
+		if w.removes {
+			return ErrConcurrentDeleteRead
+		}
+	}
+	if len(w.removed) == 0 || len(c.Removes)+len(c.ReadFiles) == 0 {
+		return nil
+	}
+	gone := make(map[string]bool, len(w.removed))
+	for _, p := range w.removed {
+		gone[p] = true
+	}
+	for i := range c.Removes { // by path: a new deletion vector on the same file is a conflict too
+		if gone[canonicalPath(c.Removes[i].Path)] {
+			return fmt.Errorf("%w: %s", ErrConcurrentDelete, c.Removes[i].Path)
+		}
+	}
+	for _, p := range c.ReadFiles {
+		if gone[canonicalPath(p)] {
+			return fmt.Errorf("%w: %s", ErrConcurrentDeleteRead, p)
+		}
+	}
+	return nil
+}
+
+func isConflict(err error) bool {
+	var t *TxnConflictError
+	return errors.As(err, &t) || errors.Is(err, ErrMetadataChanged) || errors.Is(err, ErrProtocolChanged) ||
+		errors.Is(err, ErrConcurrentAppend) || errors.Is(err, ErrConcurrentDelete) ||
+		errors.Is(err, ErrConcurrentDeleteRead) || errors.Is(err, ErrDomainConflict)
+}

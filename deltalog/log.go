@@ -1,0 +1,262 @@
+package deltalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"github.com/ledgerlake/ledgerlake/objstore"
+)
+
+// Log is the transaction log of one table.
+type Log struct {
+	store  objstore.Store
+	cfg    Config
+	turn   chan struct{} // held by the commit under way
+	ctx    context.Context
+	cancel context.CancelFunc
+	work   sync.WaitGroup // background checkpoints
+
+	mu           sync.Mutex // guards what follows; held while refreshing
+	state        *state
+	snap         *Snapshot // of state, nil after it moved on
+	recent       recentCommits
+	checkpointed Version // newest version that this Log knows a checkpoint of or tried one for
+	busy         bool    // a checkpoint is under way
+	closed       bool
+}
+
+// Open opens the log of an existing table. ErrNotTable when there is none.
+func Open(ctx context.Context, store objstore.Store, cfg Config) (*Log, error) {
+	l, err := newLog(store, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := l.Snapshot(ctx); err != nil {
+		l.cancel()
+		return nil, err
+	}
+	return l, nil
+}
+
+func newLog(store objstore.Store, cfg Config) (*Log, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	l := &Log{store: store, cfg: cfg, turn: make(chan struct{}, 1), checkpointed: -1}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	return l, nil
+}
+
+// CreateOptions describe a new table.
+type CreateOptions struct {
+	Schema           *StructType
+	PartitionColumns []string
+	Configuration    map[string]string
+	Name             string
+	Description      string
+	Engine           string // overrides Config.Engine for the first commit
+}
+
+// Create makes a new table. ErrTableExists when the root holds one; of many concurrent Creates one succeeds.
+func Create(ctx context.Context, store objstore.Store, opts CreateOptions, cfg Config) (*Log, error) {
+	l, err := newLog(store, cfg)
+	if err != nil {
+		return nil, err
+	}
+	first, err := l.firstCommit(opts)
+	if err != nil {
+		return nil, fmt.Errorf("create table: %w", err)
+	}
+	found, err := list(ctx, store, 0)
+	if err != nil {
+		return nil, fmt.Errorf("create table: %w", err)
+	}
+	if found.newest >= 0 {
+		return nil, fmt.Errorf("create table: %w", ErrTableExists)
+	}
+	if err := l.publishFirst(ctx, first, opts.Engine); err != nil {
+		return nil, fmt.Errorf("create table: %w", err)
+	}
+	if _, err := l.Snapshot(ctx); err != nil {
+		l.cancel()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *Log) firstCommit(opts CreateOptions) (*actions, error) {
+	if opts.Schema == nil || len(opts.Schema.Fields) == 0 {
+		return nil, fmt.Errorf("%w: a table needs a schema with at least one column", ErrInvalidCommit)
+	}
+	p, err := protocolFor(opts.Schema, opts.Configuration)
+	if err != nil {
+		return nil, err
+	}
+	now := l.cfg.Clock().UnixMilli()
+	m := &Metadata{ID: uuid.NewString(), Name: opts.Name, Description: opts.Description, Format: Format{Provider: "parquet"},
+		SchemaString: opts.Schema.JSON(), PartitionColumns: opts.PartitionColumns, CreatedTime: &now, Configuration: opts.Configuration}
+	m.normalize()
+	schema, err := validMetadata(m)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkWrite(&p, m, schema); err != nil {
+		return nil, err
+	}
+	return &actions{protocol: &p, metadata: m}, nil
+}
+
+// publishFirst writes version 0 and finds out whether it is ours when the store did not say so.
+func (l *Log) publishFirst(ctx context.Context, a *actions, engine string) error {
+	id := uuid.NewString()
+	info := l.info(Commit{Operation: "CREATE TABLE", ReadVersion: -1}, id, nil, a.metadata)
+	if engine != "" {
+		info["engineInfo"] = engine
+	}
+	data, err := encodeCommit(info, a)
+	if err != nil {
+		return err
+	}
+	for attempt := 1; ; attempt++ {
+		err := l.store.PutIfAbsent(ctx, commitName(0), data)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, objstore.ErrExists) && !errors.Is(err, objstore.ErrUnknownOutcome) {
+			return err
+		}
+		b, gerr := l.store.Get(ctx, commitName(0))
+		switch {
+		case gerr == nil:
+			if c, perr := parseCommit(b, commitName(0)); perr == nil && c.info != nil && c.info.TxnID == id {
+				return nil
+			}
+			return ErrTableExists
+		case !errors.Is(gerr, objstore.ErrNotFound) || attempt >= l.cfg.MaxAttempts:
+			return errors.Join(err, gerr)
+		}
+		if werr := sleep(ctx, l.cfg.pause(attempt)); werr != nil {
+			return errors.Join(err, werr)
+		}
+	}
+}
+
+// Snapshot gives the newest version. When nothing changed since the last call it costs one short listing.
+func (l *Log) Snapshot(ctx context.Context) (*Snapshot, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.refresh(ctx)
+}
+
+// refresh brings the state to the newest version. The caller holds l.mu.
+func (l *Log) refresh(ctx context.Context) (*Snapshot, error) {
+	if l.closed {
+		return nil, ErrClosed
+	}
+	if l.state != nil {
+		err := l.advance(ctx)
+		if err == nil {
+			return l.cut(), nil
+		}
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		var u *UnsupportedError
+		l.state, l.snap = nil, nil // it may have stopped half-way
+		if errors.As(err, &u) {
+			return nil, err
+		}
+	}
+	s, err := load(ctx, l.store, -1)
+	if err != nil {
+		return nil, err
+	}
+	l.state, l.snap = s, nil
+	return l.cut(), nil
+}
+
+// advance replays the commits that came since the last refresh.
+func (l *Log) advance(ctx context.Context) error {
+	s := l.state
+	found, err := list(ctx, l.store, s.version+1)
+	if err != nil {
+		return err
+	}
+	if found.newest <= s.version {
+		return nil
+	}
+	files, err := found.commitsFrom(s.version, found.newest)
+	if err != nil {
+		return err // cleaned up behind our back, or broken: a full load tells which
+	}
+	commits, err := readCommits(ctx, l.store, files)
+	if err != nil {
+		return err
+	}
+	for i, a := range commits {
+		if err := l.applyNext(files[i], a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Log) applyNext(f logFile, a *actions) error {
+	l.snap = nil
+	if err := l.state.applyFile(f, a); err != nil {
+		return err
+	}
+	if a.protocol != nil || a.metadata != nil {
+		if err := l.state.complete(); err != nil {
+			return err
+		}
+	}
+	if f.kind == kindCommit {
+		l.recent.put(f.version, summarize(a))
+	}
+	return nil
+}
+
+func (l *Log) cut() *Snapshot {
+	if l.snap == nil {
+		l.state.compact()
+		l.snap = l.state.snapshot()
+	}
+	return l.snap
+}
+
+// SnapshotAt gives an older version. ErrVersionNotFound when the log cannot give it any more.
+func (l *Log) SnapshotAt(ctx context.Context, v Version) (*Snapshot, error) {
+	if v < 0 {
+		return nil, fmt.Errorf("%w: %d", ErrVersionNotFound, v)
+	}
+	l.mu.Lock()
+	snap, closed := l.snap, l.closed
+	l.mu.Unlock()
+	if closed {
+		return nil, ErrClosed
+	}
+	if snap != nil && snap.version == v {
+		return snap, nil
+	}
+	s, err := load(ctx, l.store, v)
+	if err != nil {
+		return nil, err
+	}
+	return s.snapshot(), nil
+}
+
+// Close waits for the work in the background. The Log cannot be used afterwards.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.work.Wait()
+	l.cancel()
+	return nil
+}

@@ -1,0 +1,94 @@
+package deltalog
+
+import (
+	"iter"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Snapshot is the table at one version. It never changes; what its methods give must not be changed either.
+type Snapshot struct {
+	version   Version
+	timestamp int64
+	ict       int64
+	protocol  *Protocol
+	metadata  *Metadata
+	schema    *StructType
+	txns      map[string]Txn
+	domains   map[string]DomainMetadata
+	files     view[Add]
+	graves    view[Remove]
+	bytes     int64
+}
+
+func (s *state) snapshot() *Snapshot {
+	return &Snapshot{version: s.version, timestamp: s.timestamp, ict: s.ict, protocol: s.protocol, metadata: s.metadata,
+		schema: s.schema, txns: s.txns, domains: s.domains, bytes: s.bytes,
+		files: s.files.view(s.version), graves: s.graves.view(s.version)}
+}
+
+// Version is the newest commit in the snapshot.
+func (s *Snapshot) Version() Version { return s.version }
+
+// Timestamp is the time of that commit: its in-commit timestamp, else the time of its file.
+func (s *Snapshot) Timestamp() time.Time { return time.UnixMilli(s.timestamp).UTC() }
+
+// Protocol gives the table's protocol.
+func (s *Snapshot) Protocol() Protocol { return *s.protocol }
+
+// Metadata gives the table's metadata.
+func (s *Snapshot) Metadata() *Metadata { return s.metadata }
+
+// Schema gives the table's schema.
+func (s *Snapshot) Schema() *StructType { return s.schema }
+
+// ReaderFeatures names what a reader of the data files must handle, sorted: the listed features of a protocol
+// with reader version 3, and columnMapping for version 2 when the table uses it. Empty for plain Parquet.
+func (s *Snapshot) ReaderFeatures() []string {
+	switch s.protocol.MinReaderVersion {
+	case 3:
+		return slices.Sorted(slices.Values(s.protocol.ReaderFeatures))
+	case 2:
+		if mode := s.metadata.Configuration["delta.columnMapping.mode"]; mode != "" && !strings.EqualFold(mode, "none") {
+			return []string{"columnMapping"}
+		}
+	}
+	return nil
+}
+
+// CheckWritable says, as an *UnsupportedError, why this program must not write to the table.
+func (s *Snapshot) CheckWritable() error { return checkWrite(s.protocol, s.metadata, s.schema) }
+
+// Txn gives the newest version that an application recorded.
+func (s *Snapshot) Txn(appID string) (int64, bool) {
+	t, ok := s.txns[appID]
+	return t.Version, ok
+}
+
+// Txns gives the newest recorded version of every application.
+func (s *Snapshot) Txns() map[string]int64 {
+	m := make(map[string]int64, len(s.txns))
+	for id, t := range s.txns {
+		m[id] = t.Version
+	}
+	return m
+}
+
+// Domain gives a metadata domain's configuration.
+func (s *Snapshot) Domain(name string) (string, bool) {
+	d, ok := s.domains[name]
+	return d.Configuration, ok
+}
+
+// NumFiles is the number of files in the table.
+func (s *Snapshot) NumFiles() int { return s.files.live }
+
+// SizeBytes is the sum of their sizes.
+func (s *Snapshot) SizeBytes() int64 { return s.bytes }
+
+// Files gives the table's files, older ones first.
+func (s *Snapshot) Files() iter.Seq[*Add] { return s.files.all() }
+
+// Removed gives the tombstones that the log still holds.
+func (s *Snapshot) Removed() iter.Seq[*Remove] { return s.graves.all() }
