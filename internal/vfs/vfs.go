@@ -1,9 +1,19 @@
+// Package vfs is the file system below every file format of this project; nothing else touches data files.
+//
+// Three implementations: OS is the real one; Mem keeps files in memory and can lose what was not synced, as
+// a power cut does; Inject wraps another one and fails chosen operations. All are safe for concurrent use.
+// A write is durable after Sync or SyncData of its file, a name after SyncDir of its directory, and not
+// before: code that holds against Mem with Crash holds on file systems that promise no more than POSIX.
 package vfs
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 )
+
+// ErrLocked is returned by Lock when another holder, in this or another process, has the lock.
+var ErrLocked = errors.New("locked by another process")
 
 // File is an open file. ReadAt and WriteAt may run concurrently.
 type File interface {
@@ -21,7 +31,7 @@ type File interface {
 	Preallocate(size int64) error
 }
 
-// FS is the file system below every file format of this project. Nothing else touches data files.
+// FS is a file system. Names use slashes.
 type FS interface {
 	Create(name string) (File, error) // truncates what is there
 	Open(name string) (File, error)   // read-write; fs.ErrNotExist
@@ -34,4 +44,50 @@ type FS interface {
 	ReadDir(name string) ([]fs.DirEntry, error) // sorted by name
 	Stat(name string) (fs.FileInfo, error)
 	SyncDir(name string) error
+	// Lock takes the exclusive lock of a file, made when missing; ErrLocked when it is held. Close of the
+	// result, or the end of the process, gives it back.
+	Lock(name string) (io.Closer, error)
+}
+
+// ReadFile reads a whole file.
+func ReadFile(fsys FS, name string) ([]byte, error) {
+	f, err := fsys.OpenRead(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, size)
+	n, err := f.ReadAt(b, 0)
+	if err == io.EOF {
+		err = nil
+	}
+	return b[:n], err
+}
+
+// WriteFileAtomic replaces name with a file that holds data, so that after a crash either the old or the
+// new content is there, whole. It returns when the new content is durable.
+func WriteFileAtomic(fsys FS, dir, name string, data []byte) error {
+	tmp := dir + "/" + name + ".tmp"
+	f, err := fsys.Create(tmp)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	if err := fsys.Rename(tmp, dir+"/"+name); err != nil {
+		return err
+	}
+	return fsys.SyncDir(dir)
 }

@@ -1,0 +1,15 @@
+//go:build !linux
+
+package vfs
+
+// SyncData is a full sync where there is no fdatasync.
+func (f osFile) SyncData() error { return f.Sync() }
+
+// Preallocate only grows the file.
+func (f osFile) Preallocate(size int64) error {
+	old, err := f.Size()
+	if err != nil || old >= size {
+		return err
+	}
+	return f.Truncate(size)
+}
