@@ -1,0 +1,155 @@
+# ledgerlake: every task of the project. `make help` lists them; CI runs `make test` and nothing else.
+#
+# What a target needs is installed on demand into .cache/ (not tracked): tools from tools/go.mod, a
+# Python environment, the Kafka jars, an S3 server. Remove .cache to start afresh.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+.DELETE_ON_ERROR:
+
+GO      ?= go
+CACHE   := $(CURDIR)/.cache
+BIN     := bin/ledgerlake
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+MODULE  := $(shell $(GO) list -m)
+
+# Packages whose tests start goroutines that share state: the race detector is worth its time there.
+RACE    := ./internal/... ./objstore/... ./deltalog/... ./committer/... ./broker/... ./tiering/... ./reader/...
+
+# Benchmarks: make bench PKG=./record BENCH=Iterator COUNT=6
+PKG     ?= ./...
+BENCH   ?= .
+COUNT   ?= 1
+TIME    ?= 1s
+FUZZTIME ?= 20s
+
+# The services of test/ read these.
+export LEDGERLAKE_CACHE := $(CACHE)
+export VERSITYGW_VERSION := v1.8.0
+
+say = @printf '\n== %s\n' "$(1)"
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: build
+build: ## build bin/ledgerlake
+	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o $(BIN) ./cmd/ledgerlake
+
+.PHONY: demo
+demo: build ## the whole story on one screen: produce, tier, read across the seam
+	$(BIN) demo
+
+# Cheap checks come first, so that a slip shows within seconds; the last step is `go test` itself, so
+# that its closing lines are the last that are printed.
+.PHONY: test
+test: lint unit race bench-once services ## all that CI runs, cheapest first
+	$(call say,end to end: foreign readers and clients and crashes against the real binary)
+	@$(GO) test -count=1 -timeout 30m ./test/...
+
+.PHONY: lint
+lint: fmt-check ## gofmt, vet, staticcheck and the house rules of internal/lint
+	$(call say,vet)
+	@$(GO) vet ./...
+	$(call say,house rules)
+	@$(GO) test -count=1 ./internal/lint
+	@$(MAKE) staticcheck
+
+.PHONY: fmt-check
+fmt-check:
+	$(call say,gofmt)
+	@out=$$(git ls-files -co --exclude-standard '*.go' | while read -r f; do [ ! -e "$$f" ] || echo "$$f"; done | xargs -r gofmt -l); \
+	  [ -z "$$out" ] || { echo "gofmt would change these files; run 'make fmt':"; echo "$$out"; exit 1; }
+
+.PHONY: staticcheck
+staticcheck: $(CACHE)/bin/staticcheck
+	$(call say,staticcheck)
+	@$(CACHE)/bin/staticcheck ./...
+
+.PHONY: fmt
+fmt: ## format the Go files
+	@gofmt -w $$(git ls-files -co --exclude-standard '*.go')
+
+.PHONY: unit
+unit: ## tests that need nothing but Go, fuzz seeds included
+	$(call say,unit tests)
+	@$(GO) test -timeout 8m $$($(GO) list ./... | grep -v '^$(MODULE)/test/' | grep -v '/internal/lint$$')
+
+.PHONY: race
+race: ## short tests of the concurrent packages under the race detector
+	$(call say,race detector)
+	@if [ "$$($(GO) env CGO_ENABLED)" != 1 ] || ! command -v "$$($(GO) env CC)" >/dev/null; then \
+	  echo "SKIP race: the race detector needs a C compiler"; [ "$${CI:-}" != true ]; \
+	else \
+	  $(GO) test -race -short -timeout 10m $$($(GO) list $(RACE) | grep -v '/internal/lint$$'); \
+	fi
+
+.PHONY: bench-once
+bench-once: ## run every benchmark once, so that none rots
+	$(call say,benchmarks; once each)
+	@$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 5m $$($(GO) list ./... | grep -v '^$(MODULE)/test/') \
+	  | grep -Ev '^(ok|\?|PASS|goos|goarch|pkg|cpu)' || [ "$${PIPESTATUS[0]}" = 0 ]
+
+.PHONY: bench
+bench: ## Go benchmarks: PKG=./record BENCH=regexp COUNT=6
+	@mkdir -p $(CACHE)/bench
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime $(TIME) -count $(COUNT) $(PKG) | tee $(CACHE)/bench/new.txt
+
+# Old and new run in turn, so that a machine that gets slower does so for both.
+.PHONY: bench-compare
+bench-compare: $(CACHE)/bin/benchstat ## the same against another commit: REF=main PKG=./record COUNT=6
+	@[ -n "$(REF)" ] || { echo "say what to compare with: make bench-compare REF=main PKG=./record"; exit 2; }
+	@mkdir -p $(CACHE)/bench; rm -rf $(CACHE)/bench/ref; git worktree prune; \
+	git worktree add -q --detach $(CACHE)/bench/ref $(REF); \
+	trap 'git worktree remove --force $(CACHE)/bench/ref' EXIT; \
+	: >$(CACHE)/bench/old.txt; : >$(CACHE)/bench/new.txt; \
+	n=$(COUNT); [ "$$n" -gt 1 ] || n=6; \
+	for i in $$(seq $$n); do \
+	  $(GO) test -C $(CACHE)/bench/ref -run '^$$' -bench '$(BENCH)' -benchmem -benchtime $(TIME) $(PKG) >>$(CACHE)/bench/old.txt; \
+	  $(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime $(TIME) $(PKG) >>$(CACHE)/bench/new.txt; \
+	  echo "round $$i of $$n"; \
+	done; \
+	$(CACHE)/bin/benchstat $(CACHE)/bench/old.txt $(CACHE)/bench/new.txt
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME (20s)
+	@grep -rHoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | grep -v '^./.cache/' | sed 's/:func /\t/' | \
+	while IFS=$$'\t' read -r file name; do \
+	  printf '\n== %s in %s\n' "$$name" "$$(dirname "$$file")"; \
+	  $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")"; \
+	done
+
+.PHONY: e2e
+e2e: services ## foreign readers and clients against the real binary
+	$(GO) test -count=1 -timeout 20m -v ./test/e2e
+
+.PHONY: crash
+crash: services ## kill -9 runs of the real binary; LEDGERLAKE_KILLS=100 for a long one
+	$(GO) test -count=1 -timeout 60m -v ./test/crash
+
+.PHONY: e2e-spark
+e2e-spark: ## Spark reads our tables and we read Spark's (slow: a JVM and about 500 MB of packages)
+	test/services/spark.sh prepare
+	LEDGERLAKE_SPARK=1 $(GO) test -count=1 -timeout 20m -v -run 'Spark' ./test/e2e
+
+# A service that cannot be had skips its tests with a line that says so; with CI=true it is a failure.
+.PHONY: services
+services: ## install what the end-to-end tests talk to, into .cache
+	$(call say,services)
+	@test/services/prepare.sh
+
+$(CACHE)/bin/staticcheck: tools/go.mod tools/go.sum
+	@mkdir -p $(@D)
+	$(GO) build -C tools -o $@ honnef.co/go/tools/cmd/staticcheck
+	@touch $@
+
+$(CACHE)/bin/benchstat: tools/go.mod tools/go.sum
+	@mkdir -p $(@D)
+	$(GO) build -C tools -o $@ golang.org/x/perf/cmd/benchstat
+	@touch $@
+
+.PHONY: clean
+clean: ## remove what was built; .cache stays (remove it by hand to fetch everything again)
+	rm -rf bin $(CACHE)/bench

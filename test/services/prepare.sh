@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Installs the services of the end-to-end tests into .cache: prepare.sh
+#
+# One line for each says whether it is there. What is missing skips its tests, with the reason; with
+# CI=true it ends the run instead, so that CI never passes by testing less.
+# The S3 server costs minutes to build: it is built in CI, or when LEDGERLAKE_S3=1 asks for it.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cache=$(realpath -m "${LEDGERLAKE_CACHE:-$here/../../.cache}")
+mkdir -p "$cache"
+missing=0
+
+try() { # NAME TESTS COMMAND...
+  local name=$1 tests=$2 log=$cache/prepare-$1.log
+  shift 2
+  if "$@" >"$log" 2>&1; then
+    echo "$name: ready"
+  else
+    echo "$name: MISSING, so $tests will be skipped: $(tail -n 1 "$log") (all of it: .cache/${log##*/})"
+    missing=1
+  fi
+}
+
+try python "foreign readers and Python clients" "$here/venv.sh"
+try kafka "real Kafka and its Java tools" "$here/kafka.sh" prepare
+if [ "${CI:-}" = true ] || [ -n "${LEDGERLAKE_S3:-}" ] || [ -x "$cache/bin/versitygw" ]; then
+  try versitygw "the S3 server's tests" "$here/versitygw.sh" prepare
+else
+  echo "versitygw: not built (LEDGERLAKE_S3=1 or CI=true builds it), so the S3 server's tests will be skipped"
+fi
+
+if [ "$missing" = 1 ] && [ "${CI:-}" = true ]; then
+  echo "services: CI=true, and one is missing" >&2
+  exit 1
+fi

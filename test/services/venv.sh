@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Makes the Python environment of the foreign readers and clients: venv.sh [spark]
+# Its path goes to standard output. A finished environment is kept for as long as this file is the same.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cache=$(realpath -m "${LEDGERLAKE_CACHE:-$here/../../.cache}")
+
+readers=(deltalake==1.6.6 pyarrow==26.0.1 duckdb==1.5.5 duckdb-extension-delta==1.5.5 pytz==2026.6
+         polars==2.1.0 confluent-kafka==2.16.1)
+spark=(pyspark==4.2.0 delta-spark==4.4.0)
+
+case ${1:-} in
+  '') dir=$cache/venv; packages=("${readers[@]}") ;;
+  spark) dir=$cache/venv-spark; packages=("${spark[@]}") ;;
+  *) echo "venv.sh: usage: venv.sh [spark]" >&2; exit 2 ;;
+esac
+
+command -v python3 >/dev/null || { echo "venv.sh: python3 is not installed" >&2; exit 1; }
+want=${packages[*]}
+if [ "$(cat "$dir/installed" 2>/dev/null || true)" != "$want" ]; then
+  mkdir -p "$cache"
+  (
+    flock 9
+    [ "$(cat "$dir/installed" 2>/dev/null || true)" != "$want" ] || exit 0
+    [ -x "$dir/bin/python" ] || python3 -m venv "$dir" >&2
+    "$dir/bin/python" -m pip install -q --disable-pip-version-check "${packages[@]}" >&2
+    printf '%s' "$want" >"$dir/installed"
+  ) 9>"$cache/venv.lock"
+fi
+echo "$dir"
