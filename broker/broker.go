@@ -30,11 +30,8 @@ type Bounds struct {
 	End    record.Offset // high watermark (HW): the first offset that is not yet acknowledged
 }
 
-// AbortedTxn says that the batches of ProducerID from First up to its next abort marker were aborted.
-type AbortedTxn struct {
-	ProducerID int64
-	First      record.Offset
-}
+// AbortedTxn is record's: an alias, so that sources need not say the package twice.
+type AbortedTxn = record.AbortedTxn
 
 // FetchRange asks for batches of one partition.
 type FetchRange struct {
