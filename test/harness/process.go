@@ -1,0 +1,222 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// RunTimeout is how long a command that ends by itself may take.
+const RunTimeout = 2 * time.Minute
+
+// Run runs ledgerlake with args and gives its standard output. The test ends when the command fails.
+func Run(t testing.TB, stdin io.Reader, args ...string) []byte {
+	t.Helper()
+	out, err := TryRun(t, stdin, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TryRun is Run for commands that may fail: the error holds what the command said.
+func TryRun(t testing.TB, stdin io.Reader, args ...string) ([]byte, error) {
+	t.Helper()
+	return command(t, stdin, nil, Binary(t), args...)
+}
+
+func command(t testing.TB, stdin io.Reader, env []string, name string, args ...string) ([]byte, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), RunTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &stdout, &stderr
+	cmd.Env = append(os.Environ(), env...)
+	cmd.WaitDelay = 5 * time.Second
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("not done within %s: %w", RunTimeout, err)
+		}
+		return stdout.Bytes(), fmt.Errorf("%s %s: %w\n%s", filepath.Base(name), strings.Join(args, " "), err, tail(stderr.Bytes(), 4000))
+	}
+	return stdout.Bytes(), nil
+}
+
+func tail(b []byte, n int) []byte {
+	return b[max(0, len(b)-n):]
+}
+
+// Process is a started command.
+type Process struct {
+	cmd  *exec.Cmd
+	log  string        // file of its standard error
+	done chan struct{} // closed when it has ended
+	err  error         // how it ended; read it after done
+}
+
+// Start starts ledgerlake with args. It is killed when the test ends, if it still runs then; its log is
+// shown when the test has failed.
+func Start(t testing.TB, args ...string) *Process {
+	t.Helper()
+	f, err := os.CreateTemp(t.TempDir(), args[0]+"-*.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Process{cmd: exec.Command(Binary(t), args...), log: f.Name(), done: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = f, f
+	if err := errors.Join(p.cmd.Start(), f.Close()); err != nil {
+		t.Fatalf("start ledgerlake %s: %v", args[0], err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	t.Cleanup(func() {
+		p.Kill()
+		if t.Failed() {
+			t.Logf("the log of ledgerlake %s:\n%s", strings.Join(args, " "), p.Log())
+		}
+	})
+	return p
+}
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Log is the end of what it wrote.
+func (p *Process) Log() string {
+	b, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(tail(b, 6000))
+}
+
+// Kill ends it at once, as a crash does (SIGKILL), and waits for its end.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill() // an error says that it has ended already
+	<-p.done
+}
+
+// Stop asks for an orderly end (SIGTERM); the test fails when that takes long or ends badly.
+func (p *Process) Stop(t testing.TB) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Fatalf("signal: %v", err)
+	}
+	p.Wait(t, time.Minute)
+}
+
+// Wait waits for a good end.
+func (p *Process) Wait(t testing.TB, limit time.Duration) {
+	t.Helper()
+	select {
+	case <-p.done:
+		if p.err != nil {
+			t.Fatalf("the process ended badly: %v\n%s", p.err, p.Log())
+		}
+	case <-time.After(limit):
+		t.Fatalf("the process did not end within %s\n%s", limit, p.Log())
+	}
+}
+
+// Server is a running `ledgerlake serve`.
+type Server struct {
+	*Process
+	Dir  string // its directory
+	Addr string // its Kafka address
+}
+
+// Serve starts `ledgerlake serve` in dir at addr ("" takes a free port) and waits until clients can connect.
+func Serve(t testing.TB, dir, addr string, args ...string) *Server {
+	t.Helper()
+	if addr == "" {
+		addr = "127.0.0.1:0"
+	}
+	ready := filepath.Join(dir, "ready.json")
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.RemoveAll(ready)); err != nil {
+		t.Fatal(err)
+	}
+	p := Start(t, append([]string{"serve", "--dir", dir, "--kafka-listen", addr, "--ready-file", ready}, args...)...)
+	s := &Server{Process: p, Dir: dir}
+	deadline := time.Now().Add(time.Minute)
+	for time.Now().Before(deadline) {
+		select {
+		case <-p.done:
+			t.Fatalf("serve ended before it was ready: %v\n%s", p.err, p.Log())
+		default:
+		}
+		var info struct {
+			Kafka string
+			PID   int
+		}
+		raw, err := os.ReadFile(ready)
+		if err == nil && json.Unmarshal(raw, &info) == nil && info.Kafka != "" {
+			if info.PID != p.cmd.Process.Pid {
+				t.Fatalf("the ready file names process %d, started was %d", info.PID, p.cmd.Process.Pid)
+			}
+			s.Addr = info.Kafka
+			return s
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("serve was not ready within a minute\n%s", p.Log())
+	return nil
+}
+
+// Table is where the table of a topic lies.
+func (s *Server) Table(topic string) string { return filepath.Join(s.Dir, "lake", topic) }
+
+// FreePort gives a loopback port that is free now, and whose next `more` ports at distance 1000 are too.
+func FreePort(t testing.TB, more int) int {
+	t.Helper()
+next:
+	for range 100 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		_ = l.Close()
+		// Low ports are not given to outgoing connections, so nobody takes them in between.
+		port = 20000 + port%9000
+		for i := range more + 1 {
+			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+1000*i))
+			if err != nil {
+				continue next
+			}
+			_ = l.Close()
+		}
+		return port
+	}
+	t.Fatal("no free port in 100 tries")
+	return 0
+}
+
+// Eventually calls ok until it gives nil; the test fails with its last error after limit.
+func Eventually(t testing.TB, limit time.Duration, ok func() error) {
+	t.Helper()
+	deadline := time.Now().Add(limit)
+	for {
+		err := ok()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %s: %v", limit, err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}

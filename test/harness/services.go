@@ -1,0 +1,188 @@
+package harness
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Missing ends a test that needs what is not there: it is skipped, or failed when CI=true.
+func Missing(t testing.TB, what, remedy string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("%s is missing, and CI=true: %s", what, remedy)
+	}
+	t.Skipf("%s is missing: %s", what, remedy)
+}
+
+// cache is the folder of installed services.
+func cache(t testing.TB) string {
+	if dir := os.Getenv("LEDGERLAKE_CACHE"); dir != "" {
+		return dir
+	}
+	return filepath.Join(Top(t), ".cache")
+}
+
+func script(t testing.TB, name string) string {
+	return filepath.Join(Top(t), "test", "services", name)
+}
+
+// Python gives the interpreter of the foreign readers and clients.
+func Python(t testing.TB) string {
+	t.Helper()
+	py := filepath.Join(cache(t), "venv", "bin", "python")
+	if _, err := os.Stat(filepath.Join(cache(t), "venv", "installed")); err != nil {
+		Missing(t, "the Python environment", "run 'make services'")
+	}
+	return py
+}
+
+// RunPython runs a script of the test's folder and gives its standard output.
+func RunPython(t testing.TB, stdin io.Reader, file string, args ...string) []byte {
+	t.Helper()
+	out, err := command(t, stdin, []string{"PYTHONDONTWRITEBYTECODE=1"}, Python(t), append([]string{file}, args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// SparkPython gives the interpreter with Spark. Spark tests run only on request: they cost minutes.
+func SparkPython(t testing.TB) string {
+	t.Helper()
+	if os.Getenv("LEDGERLAKE_SPARK") == "" {
+		t.Skip("Spark costs minutes: run 'make e2e-spark'")
+	}
+	dir := filepath.Join(cache(t), "venv-spark")
+	if _, err := os.Stat(filepath.Join(dir, "installed")); err != nil {
+		Missing(t, "Spark", "run 'test/services/spark.sh prepare'")
+	}
+	return filepath.Join(dir, "bin", "python")
+}
+
+// RunSpark runs a script with Spark and its Delta jars.
+func RunSpark(t testing.TB, file string, args ...string) []byte {
+	t.Helper()
+	out, err := command(t, nil, []string{
+		"LEDGERLAKE_CACHE=" + cache(t), "PYTHONDONTWRITEBYTECODE=1",
+		"PYTHONPATH=" + filepath.Join(Top(t), "test", "services"),
+	}, SparkPython(t), append([]string{file}, args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// RealKafka is a running Apache Kafka.
+type RealKafka struct {
+	Addr string
+	dir  string
+	port int
+}
+
+// needKafkaJars skips without Java or the jars of a real Kafka.
+func needKafkaJars(t testing.TB) {
+	t.Helper()
+	if _, err := exec.LookPath("java"); err != nil && os.Getenv("JAVA_HOME") == "" {
+		Missing(t, "Java", "install Java 17")
+	}
+	if jars, _ := filepath.Glob(filepath.Join(cache(t), "kafka", "*", "kafka-clients-*.jar")); len(jars) == 0 {
+		Missing(t, "the Kafka jars", "run 'make services'")
+	}
+}
+
+// Kafka starts a real Kafka, with one node, that is killed when the test ends.
+func Kafka(t testing.TB) *RealKafka {
+	t.Helper()
+	needKafkaJars(t)
+	k := &RealKafka{dir: filepath.Join(t.TempDir(), "kafka"), port: FreePort(t, 1)}
+	k.Addr = fmt.Sprintf("127.0.0.1:%d", k.port)
+	t.Cleanup(func() {
+		// KILL: a clean stop takes seconds, and its data goes with the folder.
+		if out, err := exec.Command(script(t, "kafka.sh"), "kill", k.dir).CombinedOutput(); err != nil {
+			t.Errorf("end Kafka: %v\n%s", err, out)
+		}
+	})
+	k.Start(t)
+	return k
+}
+
+// Start starts the node again after Kill.
+func (k *RealKafka) Start(t testing.TB) {
+	t.Helper()
+	if _, err := command(t, nil, nil, script(t, "kafka.sh"), "start", k.dir, fmt.Sprint(k.port)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// KafkaTool runs one of Kafka's own command line tools and gives its standard output.
+func KafkaTool(t testing.TB, stdin io.Reader, class string, args ...string) ([]byte, error) {
+	t.Helper()
+	needKafkaJars(t)
+	return command(t, stdin, nil, script(t, "kafka.sh"), append([]string{"tool", class}, args...)...)
+}
+
+// S3Server is a running S3 server.
+type S3Server struct {
+	Endpoint string   // http://127.0.0.1:port
+	Bucket   string   // exists
+	Env      []string // NAME=value: the credentials, as AWS clients take them from the environment
+}
+
+// S3 starts an S3 server with one bucket. Its credentials are set in the environment of the test.
+func S3(t *testing.T) *S3Server {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(cache(t), "bin", "versitygw")); err != nil {
+		Missing(t, "the S3 server", "run 'LEDGERLAKE_S3=1 make services' (four minutes of CPU)")
+	}
+	dir, port := filepath.Join(t.TempDir(), "s3"), FreePort(t, 0)
+	s := &S3Server{Endpoint: fmt.Sprintf("http://127.0.0.1:%d", port), Bucket: "lake"}
+	if err := os.MkdirAll(filepath.Join(dir, "data", s.Bucket), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := command(t, nil, nil, script(t, "versitygw.sh"), "start", dir, fmt.Sprint(port)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command(script(t, "versitygw.sh"), "stop", dir).CombinedOutput(); err != nil {
+			t.Errorf("end the S3 server: %v\n%s", err, out)
+		}
+	})
+	for name, value := range map[string]string{
+		"AWS_ACCESS_KEY_ID": "testkey", "AWS_SECRET_ACCESS_KEY": "testsecret", "AWS_REGION": "us-east-1",
+		"AWS_ENDPOINT_URL": s.Endpoint, "AWS_ALLOW_HTTP": "true", "AWS_EC2_METADATA_DISABLED": "true",
+	} {
+		t.Setenv(name, value)
+	}
+	return s
+}
+
+// Seed gives the seed of a random test: LEDGERLAKE_SEED, else a new one. It is printed, so that a failure
+// can be repeated.
+func Seed(t testing.TB, fresh uint64) uint64 {
+	t.Helper()
+	seed := fresh
+	if s := os.Getenv("LEDGERLAKE_SEED"); s != "" {
+		if _, err := fmt.Sscan(strings.TrimSpace(s), &seed); err != nil {
+			t.Fatalf("LEDGERLAKE_SEED: %v", err)
+		}
+	}
+	t.Logf("seed %d; repeat with LEDGERLAKE_SEED=%d go test -run '^%s$'", seed, seed, t.Name())
+	return seed
+}
+
+// Kills is how many times a crash test kills: LEDGERLAKE_KILLS, else the default.
+func Kills(t testing.TB, normal int) int {
+	t.Helper()
+	kills := normal
+	if s := os.Getenv("LEDGERLAKE_KILLS"); s != "" {
+		if _, err := fmt.Sscan(s, &kills); err != nil || kills < 1 {
+			t.Fatalf("LEDGERLAKE_KILLS %q is not a number of kills", s)
+		}
+	}
+	return kills
+}
