@@ -1,0 +1,85 @@
+// Package decode turns message values into rows of arrow columns, guided by the schema of the table. A value
+// becomes exactly one row or leaves nothing behind: every decoder rolls a half-written row back (I7).
+//
+// A decoder is for one goroutine at a time. Its arrays alias its buffers and stay valid until Reset. Once
+// its buffers have grown and it has seen the keys of the messages, appending does not allocate.
+//
+// A value that is not acceptable gives an *Error that says why, where in the row and at which byte. Values
+// come from anywhere: no input makes a decoder panic or use memory out of proportion to the input (I8).
+// Decoders keep nothing on disk; after a crash the rows are decoded again from the log.
+package decode
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow"
+)
+
+// ErrFull says that the decoder holds as much as arrow's 32 bit offsets can address. The value is not at
+// fault: take the Arrays, Reset, and append it again.
+var ErrFull = errors.New("decode: batch is full")
+
+// Decoder collects messages as rows of columns.
+type Decoder interface {
+	// Append decodes one message into one row of all columns. On error nothing is appended; an *Error means
+	// that the value itself is bad. A nil value, a tombstone, gives a row of nulls.
+	Append(value []byte) error
+	// AppendNull adds a row of nulls, without a look at whether columns may be null.
+	AppendNull()
+	// Rows is the number of rows since Reset.
+	Rows() int
+	// Arrays wraps the columns so far, in schema order and without a copy; valid until Reset. It may be nil
+	// when the decoder has no columns.
+	Arrays() []arrow.Array
+	// Reset drops the rows and keeps the memory.
+	Reset()
+}
+
+// Error says why a value cannot be a row.
+type Error struct {
+	Reason string // what is wrong, in words
+	Path   string // the column, as in user.tags[3]; empty for the value as a whole
+	Pos    int    // the byte of the value where it was noticed, from 0
+}
+
+// Error gives reason, column and byte.
+func (e *Error) Error() string {
+	if e.Path == "" {
+		return fmt.Sprintf("decode value: %s (byte %d)", e.Reason, e.Pos)
+	}
+	return fmt.Sprintf("decode value: %s: %s (byte %d)", e.Path, e.Reason, e.Pos)
+}
+
+// under puts one more step in front of the path, on the way out of the nesting.
+func (e *Error) under(step string) {
+	switch {
+	case e.Path == "":
+		e.Path = step
+	case e.Path[0] == '[':
+		e.Path = step + e.Path
+	default:
+		e.Path = step + "." + e.Path
+	}
+}
+
+// Raw is the decoder of tables that keep the value as it is: it has no columns and takes every value.
+type Raw struct{ rows int }
+
+// NewRaw makes a decoder without columns.
+func NewRaw() Decoder { return &Raw{} }
+
+// Append counts a row.
+func (r *Raw) Append([]byte) error { r.rows++; return nil }
+
+// AppendNull counts a row.
+func (r *Raw) AppendNull() { r.rows++ }
+
+// Rows is the number of rows since Reset.
+func (r *Raw) Rows() int { return r.rows }
+
+// Arrays is nil: there are no columns.
+func (r *Raw) Arrays() []arrow.Array { return nil }
+
+// Reset drops the rows.
+func (r *Raw) Reset() { r.rows = 0 }
