@@ -216,7 +216,7 @@ func (r structReader) nullableMap(name string, i int) map[string]*string {
 		}
 		out[k] = v
 	}) && out == nil {
-		out = noValues
+		out = noValues()
 	}
 	return out
 }

@@ -15,7 +15,8 @@ type interner struct {
 
 func newInterner() *interner { return &interner{maps: map[string]map[string]*string{}} }
 
-var noValues = map[string]*string{}
+// noValues is the empty, not nil, map.
+func noValues() map[string]*string { return map[string]*string{} }
 
 // values gives the shared map that equals m.
 func (in *interner) values(m map[string]*string) map[string]*string {
@@ -23,7 +24,7 @@ func (in *interner) values(m map[string]*string) map[string]*string {
 		return nil
 	}
 	if len(m) == 0 {
-		return noValues
+		return noValues()
 	}
 	in.keys = in.keys[:0]
 	for k := range m {

@@ -1,0 +1,99 @@
+package deltalog
+
+import (
+	"errors"
+
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/schema"
+)
+
+// Checkpoints have exactly the physical schema that Spark writes: every field optional except map keys, the same
+// column order, key_value maps, list.element lists and integers without annotation. Other readers have failed on
+// every deviation. It is built by hand because a schema derived from Arrow annotates the integers.
+
+// The action columns, in file order.
+const (
+	colTxn = iota
+	colAdd
+	colRemove
+	colMetadata
+	colProtocol
+	colDomain
+	numActionColumns
+)
+
+// nodeMaker builds schema nodes and keeps the first error, so that the schema reads as a list.
+type nodeMaker struct{ errs []error }
+
+func (m *nodeMaker) keep(err error) {
+	if err != nil {
+		m.errs = append(m.errs, err)
+	}
+}
+
+func (m *nodeMaker) text(name string) schema.Node {
+	return m.textNode(name, parquet.Repetitions.Optional)
+}
+
+func (m *nodeMaker) textNode(name string, rep parquet.Repetition) schema.Node {
+	n, err := schema.NewPrimitiveNodeLogical(name, rep, schema.StringLogicalType{}, parquet.Types.ByteArray, -1, -1)
+	m.keep(err)
+	return n
+}
+
+func (m *nodeMaker) long(name string) schema.Node {
+	return schema.NewInt64Node(name, parquet.Repetitions.Optional, -1)
+}
+
+func (m *nodeMaker) integer(name string) schema.Node {
+	return schema.NewInt32Node(name, parquet.Repetitions.Optional, -1)
+}
+
+func (m *nodeMaker) boolean(name string) schema.Node {
+	return schema.NewBooleanNode(name, parquet.Repetitions.Optional, -1)
+}
+
+func (m *nodeMaker) textMap(name string) schema.Node {
+	n, err := schema.MapOf(name, m.textNode("key", parquet.Repetitions.Required), m.text("value"), parquet.Repetitions.Optional, -1)
+	m.keep(err)
+	return n
+}
+
+func (m *nodeMaker) textList(name string) schema.Node {
+	n, err := schema.ListOfWithName(name, m.text("element"), parquet.Repetitions.Optional, -1)
+	m.keep(err)
+	return n
+}
+
+func (m *nodeMaker) group(name string, fields ...schema.Node) schema.Node {
+	n, err := schema.NewGroupNode(name, parquet.Repetitions.Optional, fields, -1)
+	m.keep(err)
+	return n
+}
+
+func (m *nodeMaker) dv() schema.Node {
+	return m.group("deletionVector", m.text("storageType"), m.text("pathOrInlineDv"), m.integer("offset"),
+		m.integer("sizeInBytes"), m.long("cardinality"), m.long("maxRowIndex"))
+}
+
+// checkpointSchema gives the schema of a classic checkpoint.
+func checkpointSchema() (*schema.GroupNode, error) {
+	m := &nodeMaker{}
+	fields := make(schema.FieldList, numActionColumns)
+	fields[colTxn] = m.group("txn", m.text("appId"), m.long("version"), m.long("lastUpdated"))
+	fields[colAdd] = m.group("add", m.text("path"), m.textMap("partitionValues"), m.long("size"), m.long("modificationTime"),
+		m.boolean("dataChange"), m.textMap("tags"), m.dv(), m.long("baseRowId"), m.long("defaultRowCommitVersion"),
+		m.text("clusteringProvider"), m.text("stats"))
+	fields[colRemove] = m.group("remove", m.text("path"), m.long("deletionTimestamp"), m.boolean("dataChange"),
+		m.boolean("extendedFileMetadata"), m.textMap("partitionValues"), m.long("size"), m.dv(), m.long("baseRowId"),
+		m.long("defaultRowCommitVersion"))
+	fields[colMetadata] = m.group("metaData", m.text("id"), m.text("name"), m.text("description"),
+		m.group("format", m.text("provider"), m.textMap("options")), m.text("schemaString"), m.textList("partitionColumns"),
+		m.textMap("configuration"), m.long("createdTime"))
+	fields[colProtocol] = m.group("protocol", m.integer("minReaderVersion"), m.integer("minWriterVersion"),
+		m.textList("readerFeatures"), m.textList("writerFeatures"))
+	fields[colDomain] = m.group("domainMetadata", m.text("domain"), m.text("configuration"), m.boolean("removed"))
+	root, err := schema.NewGroupNode("spark_schema", parquet.Repetitions.Required, fields, -1)
+	m.keep(err)
+	return root, errors.Join(m.errs...)
+}
