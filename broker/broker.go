@@ -83,6 +83,7 @@ type TopicConfig struct {
 	MaxMessageBytes int32         // largest batch; default 1 MiB + 12 as Kafka
 	LogAppendTime   bool          // message.timestamp.type
 	Compact         bool          // cleanup.policy=compact (kept as a setting; nothing compacts yet)
+	Tiered          bool          // the lake is to get it all: nothing is dropped before the first Hold (I6)
 }
 
 // TopicInfo describes one topic.
