@@ -1,0 +1,84 @@
+package crash
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/test/harness"
+)
+
+// ingest from our own server is killed while the topic fills.
+func TestIngestIsKilled(t *testing.T) {
+	s := harness.Serve(t, t.TempDir(), "", "--no-tiering", "--topic", "events:3")
+	killIngest(t, s.Addr, harness.LoadConfig{}, 12, 1)
+}
+
+// Two ingest processes of a group share the partitions of a real Kafka, whose producer aborts every third
+// transaction; both are killed again and again. The table holds each committed record once (I3).
+func TestTwoIngestsFromRealKafkaAreKilled(t *testing.T) {
+	k := harness.Kafka(t)
+	harness.CreateTopic(t, k.Addr, "events", 3)
+	killIngest(t, k.Addr, harness.LoadConfig{Transactions: true, Rate: 2000}, 12, 2, "--group", "ingest")
+}
+
+func killIngest(t *testing.T, addr string, c harness.LoadConfig, kills, processes int, more ...string) {
+	t.Helper()
+	c.Addr, c.Topic, c.Seed = addr, "events", harness.Seed(t, uint64(time.Now().UnixNano()))
+	kills = harness.Kills(t, kills)
+	r := rand.New(rand.NewPCG(c.Seed, 2))
+	table := filepath.Join(t.TempDir(), "events")
+	args := []string{"ingest", "--brokers", addr, "--topic", "events", "--table", table, "--format", "json",
+		"--schema", harness.WriteEventSchema(t), "--log-level", "warn"}
+	running := append(append([]string{}, args...), append([]string{"--flush-age", "100ms"}, more...)...)
+
+	load := harness.StartLoad(t, c)
+	procs := make([]*harness.Process, processes)
+	for i := range procs {
+		procs[i] = harness.Start(t, running...)
+	}
+	for kill := range kills {
+		time.Sleep(time.Duration(100+r.IntN(900)) * time.Millisecond)
+		i := r.IntN(processes)
+		select {
+		case <-procs[i].Done():
+			t.Fatalf("before kill %d: ingest ended by itself:\n%s", kill, procs[i].Log())
+		default:
+		}
+		procs[i].Kill()
+		procs[i] = harness.Start(t, running...)
+	}
+	for _, p := range procs {
+		p.Kill()
+	}
+	acked := load.Stop(t)
+	before := countRows(t, table)
+	harness.Run(t, nil, append(args, "--until-latest")...)
+	t.Logf("%d events (%d aborted) through %d kills; %d were in the table before the last run", len(acked), load.Aborted(), kills, before)
+	if before == 0 {
+		t.Error("no process committed anything before it was killed: the kills prove nothing")
+	}
+	if c.Transactions && load.Aborted() == 0 {
+		t.Error("no transaction was aborted")
+	}
+
+	wantRows(t, "the table", harness.DecodeRows(t, harness.Run(t, nil, "read", table, "--output", "ndjson")), c.Seed, acked)
+	harness.Run(t, nil, "check", table)
+	// Again: nothing is left to do, and nothing is written twice.
+	harness.Run(t, nil, append(args, "--until-latest")...)
+	if again := countRows(t, table); again != len(acked) {
+		t.Errorf("a second drain changed the table: %d rows, want %d", again, len(acked))
+	}
+}
+
+func countRows(t *testing.T, table string) int {
+	t.Helper()
+	out, err := harness.TryRun(t, nil, "read", table, "--columns", "_offset", "--output", "ndjson")
+	if err != nil {
+		t.Log(fmt.Errorf("no table yet: %w", err))
+		return 0
+	}
+	return len(harness.DecodeRows(t, out))
+}

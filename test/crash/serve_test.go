@@ -1,0 +1,102 @@
+package crash
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/test/harness"
+)
+
+func TestMain(m *testing.M) { harness.Main(m) }
+
+// A served log with its tiering is killed while a producer sends. Segments, retention and flush age are
+// small, so that kills fall into rolls, commits and deletions too, and most of the stream is read back
+// from the table.
+func TestServeIsKilled(t *testing.T) {
+	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
+	kills := harness.Kills(t, 12)
+	r := rand.New(rand.NewPCG(seed, 0))
+	dir := t.TempDir()
+	addr := fmt.Sprintf("127.0.0.1:%d", harness.FreePort(t, 0))
+	flags := []string{"--topic", "events:3", "--format", "json", "--schema", harness.WriteEventSchema(t), "--flush-age", "150ms",
+		"--segment-bytes", "262144", "--retention-bytes", "262144", "--log-level", "warn"}
+
+	s := harness.Serve(t, dir, addr, flags...)
+	load := harness.StartLoad(t, harness.LoadConfig{Addr: addr, Topic: "events", Seed: seed})
+	for range kills {
+		time.Sleep(time.Duration(50+r.IntN(700)) * time.Millisecond)
+		s.Kill()
+		if r.IntN(4) == 0 { // and once more while it recovers
+			p := harness.Start(t, append([]string{"serve", "--dir", dir, "--kafka-listen", addr}, flags...)...)
+			time.Sleep(time.Duration(r.IntN(80)) * time.Millisecond)
+			p.Kill()
+		}
+		s = harness.Serve(t, dir, addr, flags...)
+	}
+	acked := load.Stop(t)
+	t.Logf("%d records acknowledged through %d kills", len(acked), kills)
+	if len(acked) < 100*kills {
+		t.Errorf("only %d records were acknowledged: too few to prove anything", len(acked))
+	}
+
+	wantConsumed(t, addr, seed, acked)
+	rows := harness.DecodeRows(t, harness.Run(t, nil, "read", dir+"/events", "--from", "earliest", "--until", "now", "--output", "ndjson"))
+	harness.InOrder(t, "read over table and log", rows)
+	wantRows(t, "read over table and log", rows, seed, acked)
+	s.Stop(t)
+
+	// What the orderly end has flushed, the table holds: all of it, each offset once (I3).
+	rows = harness.DecodeRows(t, harness.Run(t, nil, "read", s.Table("events"), "--output", "ndjson"))
+	wantRows(t, "the table", rows, seed, acked)
+	harness.Run(t, nil, "check", s.Table("events"))
+	harness.Run(t, nil, "check", dir)
+}
+
+// wantConsumed reads the topic over the Kafka protocol: every acknowledged event is at the offset that
+// was acknowledged (I1, I2), and nothing comes twice (I4).
+func wantConsumed(t *testing.T, addr string, seed uint64, acked map[int]harness.Position) {
+	t.Helper()
+	got := map[harness.Position]harness.Record{}
+	for _, r := range harness.Consume(t, addr, "events") {
+		got[r.Position] = r
+	}
+	for n, at := range acked {
+		e := harness.NewEvent(seed, n)
+		r, ok := got[at]
+		if !ok {
+			t.Fatalf("event %d was acknowledged at %s and is not there", n, at)
+		}
+		if !bytes.Equal(r.Value, e.Value) || !bytes.Equal(r.Key, e.Key) {
+			t.Fatalf("event %d was acknowledged at %s, where %.100q is", n, at, r.Value)
+		}
+	}
+	if len(got) != len(acked) {
+		t.Errorf("%d records are in the log, %d were acknowledged: an idempotent producer must not leave doubles", len(got), len(acked))
+	}
+}
+
+// wantRows compares rows with what was acknowledged: each event once, at its position, with its values.
+func wantRows(t *testing.T, who string, rows []map[string]any, seed uint64, acked map[int]harness.Position) {
+	t.Helper()
+	at := harness.ByPosition(t, who, rows)
+	for n, p := range acked {
+		row, ok := at[p]
+		if !ok {
+			t.Fatalf("%s: event %d was acknowledged at %s and is not there", who, n, p)
+		}
+		e := harness.NewEvent(seed, n)
+		payload := map[string]any{}
+		for name := range e.Row {
+			payload[name] = row[name]
+		}
+		if d := harness.Difference(payload, e.Row); d != "" {
+			t.Fatalf("%s: event %d at %s differs in %s", who, n, p, d)
+		}
+	}
+	if len(rows) != len(acked) {
+		t.Errorf("%s: %d rows, %d acknowledged", who, len(rows), len(acked))
+	}
+}
