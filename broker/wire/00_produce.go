@@ -1,0 +1,227 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+const (
+	maxProducePartitions = 1 << 16 // entries of one request
+	produceParallel      = 64      // appends of one request at the same time: they share one group commit
+)
+
+// errUnanswered ends the connection of an acks=0 producer whose batch was refused: the only way to tell it.
+var errUnanswered = errors.New("batch of an acks=0 request was refused")
+
+// Produce, key 0, versions 3 to 13 (topic ids from 13).
+//
+// Versions 0 to 2 are announced, because librdkafka derives its features from them, and end the connection
+// when used, as in Kafka 4. One v2 batch a partition. acks 1 and -1 both wait until the Log has the batch
+// durable; acks 0 is not answered. Every partition has its own error, with a message from version 8 on.
+// Transactional producers are refused.
+func apiProduce() api {
+	return api{key: keyProduce, name: "Produce", min: 0, max: 13, served: 3, handle: (*Server).produce}
+}
+
+func (s *Server) produce(r *request) (kmsg.Response, error) {
+	req := r.body.(*kmsg.ProduceRequest)
+	resp := req.ResponseKind().(*kmsg.ProduceResponse)
+	var refuse error
+	var refuseCode int16
+	switch {
+	case req.Acks < -1 || req.Acks > 1:
+		refuse, refuseCode = fmt.Errorf("acks is %d, want -1, 0 or 1", req.Acks), codeInvalidRequiredAcks
+	case req.TransactionID != nil:
+		refuse, refuseCode = errNoTransactions, codeUnsupportedVersion
+	}
+	var (
+		wg   sync.WaitGroup
+		sem  = make(chan struct{}, produceParallel)
+		seen = map[record.TopicPartition]bool{}
+	)
+	resp.Topics = make([]kmsg.ProduceResponseTopic, len(req.Topics))
+	for i := range req.Topics {
+		rt, out := &req.Topics[i], &resp.Topics[i]
+		*out = kmsg.NewProduceResponseTopic()
+		out.Topic, out.TopicID = rt.Topic, rt.TopicID
+		name, code := s.resolve(s.hardCtx, rt.Topic, rt.TopicID, r.version >= 13)
+		out.Partitions = make([]kmsg.ProduceResponseTopicPartition, len(rt.Partitions))
+		for j := range rt.Partitions {
+			rp, op := &rt.Partitions[j], &out.Partitions[j]
+			*op = kmsg.NewProduceResponseTopicPartition()
+			op.Partition, op.BaseOffset, op.LogAppendTime, op.LogStartOffset = rp.Partition, -1, -1, -1
+			tp := record.TopicPartition{Topic: name, Partition: rp.Partition}
+			switch {
+			case refuse != nil:
+				op.ErrorCode, op.ErrorMessage = refuseCode, msgOf(refuse)
+			case code != codeNone:
+				op.ErrorCode = code
+			case internalTopic(name):
+				op.ErrorCode, op.ErrorMessage = codeInvalidTopic, msgOf(errors.New("the topic is internal"))
+			case seen[tp]:
+				op.ErrorCode, op.ErrorMessage = codeInvalidRequest, msgOf(errors.New("the partition stands twice in one request"))
+			default:
+				seen[tp] = true
+				sem <- struct{}{}
+				wg.Go(func() {
+					s.appendBatch(tp, rp.Records, r.version, op)
+					<-sem
+				})
+			}
+		}
+	}
+	wg.Wait()
+	if req.Acks == 0 {
+		return nil, firstProduceError(resp)
+	}
+	return resp, nil
+}
+
+// appendBatch uses the server's context: what was begun is not given up because a client goes away.
+func (s *Server) appendBatch(tp record.TopicPartition, batch []byte, version int16, out *kmsg.ProduceResponseTopicPartition) {
+	if code, err := checkBatch(batch, version); err != nil {
+		out.ErrorCode, out.ErrorMessage = code, msgOf(err)
+		return
+	}
+	res, err := s.log.Append(s.hardCtx, tp, batch)
+	if err != nil {
+		out.ErrorCode, out.ErrorMessage = codeOf(err), msgOf(err)
+		if out.ErrorCode == codeUnknownServerError || out.ErrorCode == codeStorageError {
+			s.lg.Error("append", "partition", tp.String(), "err", err)
+		}
+		return
+	}
+	out.BaseOffset, out.LogAppendTime, out.LogStartOffset = int64(res.Base), res.LogAppendTime, int64(res.LogStart)
+}
+
+// checkBatch sees to what the Log cannot know: the request's version, and that there is one batch only.
+func checkBatch(batch []byte, version int16) (int16, error) {
+	if len(batch) == 0 {
+		return codeInvalidRecord, errors.New("no batch: each partition of a Produce request needs one")
+	}
+	if len(batch) > 16 && batch[16] != 2 {
+		return codeUnsupportedFormat, fmt.Errorf("message format %d, want 2", batch[16])
+	}
+	h, err := record.ParseHeader(batch)
+	switch {
+	case err != nil:
+		return codeCorruptMessage, err
+	case h.Size() < len(batch):
+		return codeInvalidRecord, fmt.Errorf("%d bytes behind the first batch: one batch a partition", len(batch)-h.Size())
+	case h.Size() > len(batch):
+		return codeCorruptMessage, fmt.Errorf("batch of %d bytes is cut at %d", h.Size(), len(batch))
+	case h.Transactional():
+		return codeUnsupportedVersion, errNoTransactions
+	case h.Codec() > record.Zstd:
+		return codeUnsupportedCompression, fmt.Errorf("codec %d is unknown", h.Codec())
+	case h.Codec() == record.Zstd && version < 7:
+		return codeUnsupportedCompression, fmt.Errorf("zstd needs Produce version 7, this is %d", version)
+	}
+	return codeNone, nil
+}
+
+func firstProduceError(resp *kmsg.ProduceResponse) error {
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			if p.ErrorCode != codeNone {
+				return fmt.Errorf("%w: %s-%d: error code %d", errUnanswered, t.Topic, p.Partition, p.ErrorCode)
+			}
+		}
+	}
+	return nil
+}
+
+// checkProduceShape walks a Produce body and bounds the number of its entries before it is decoded: the
+// decoder makes its arrays from counts that cost the sender two bytes an entry (I8).
+func checkProduceShape(b []byte, version int16) (err error) {
+	w := walker{b: b, flexible: version >= 9}
+	w.skip(w.length(2)) // transactional id
+	w.skip(2 + 4)       // acks, timeout
+	total := 0
+	for topics := w.count(); topics > 0 && w.err == nil; topics-- {
+		if version >= 13 {
+			w.skip(16)
+		} else {
+			w.skip(w.length(2))
+		}
+		parts := w.count()
+		if total += parts + 1; total > maxProducePartitions {
+			return fmt.Errorf("%w: more than %d partitions in one request", errFrame, maxProducePartitions)
+		}
+		for ; parts > 0 && w.err == nil; parts-- {
+			w.skip(4)
+			w.skip(w.length(4))
+			w.tags()
+		}
+		w.tags()
+	}
+	return w.err
+}
+
+// walker steps over protocol fields without decoding them.
+type walker struct {
+	b        []byte
+	flexible bool
+	err      error
+}
+
+func (w *walker) skip(n int) {
+	if w.err != nil {
+		return
+	}
+	if n > len(w.b) {
+		w.err = errFrame
+		return
+	}
+	w.b = w.b[max(n, 0):]
+}
+
+// length reads the length of a string (width 2) or of bytes (width 4); null has length 0.
+func (w *walker) length(width int) int {
+	if w.err != nil {
+		return 0
+	}
+	if w.flexible {
+		v, rest, err := uvarint(w.b)
+		if err != nil {
+			w.err = err
+			return 0
+		}
+		w.b = rest
+		return max(int(v)-1, 0)
+	}
+	if len(w.b) < width {
+		w.err = errFrame
+		return 0
+	}
+	var n int
+	if width == 2 {
+		n = int(int16(binary.BigEndian.Uint16(w.b)))
+	} else {
+		n = int(int32(binary.BigEndian.Uint32(w.b)))
+	}
+	w.b = w.b[width:]
+	return max(n, 0)
+}
+
+// count reads the length of an array, each entry of which takes at least one byte.
+func (w *walker) count() int {
+	n := w.length(4)
+	if n > len(w.b) || n > maxProducePartitions {
+		w.err = errFrame
+		return 0
+	}
+	return n
+}
+
+func (w *walker) tags() {
+	if w.err == nil && w.flexible {
+		w.b, w.err = skipTags(w.b)
+	}
+}

@@ -1,0 +1,161 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+// maxFetchWait bounds a long poll, whatever the client asks for.
+const maxFetchWait = 5 * time.Minute
+
+// Fetch, key 1, versions 4 to 18 (topic ids from 13).
+//
+// Waits for MinBytes up to MaxWait; the wait ends when the connection dies or the server drains. Sessions
+// are refused honestly: the answer always carries session id 0, so clients send full requests. The first
+// batch comes whole, however small the limits. Offsets below the log start come from Config.History.
+// With read_committed only what is below the last stable offset is given, with the aborted transactions.
+func apiFetch() api {
+	return api{key: 1, name: "Fetch", min: 4, max: 18, handle: (*Server).fetch}
+}
+
+// fetchSlot joins a range with its place in the answer.
+type fetchSlot struct {
+	out   *kmsg.FetchResponseTopicPartition
+	r     broker.FetchRange
+	lake  record.Offset // start of the history, when there is one
+	tiers bool          // there is history
+}
+
+func (s *Server) fetch(r *request) (kmsg.Response, error) {
+	req := r.body.(*kmsg.FetchRequest)
+	resp := req.ResponseKind().(*kmsg.FetchResponse)
+	slots, failed := s.fetchSlots(r, req, resp)
+	opts := broker.FetchOptions{
+		MinBytes:  int(req.MinBytes),
+		MaxWait:   min(time.Duration(req.MaxWaitMillis)*time.Millisecond, maxFetchWait),
+		MaxBytes:  min(max(int(req.MaxBytes), 1), s.cfg.MaxFetchBytes),
+		Isolation: broker.Isolation(req.IsolationLevel),
+	}
+	if failed {
+		opts.MaxWait = 0
+	}
+	slots, used := s.fetchHistory(r.ctx, slots, opts.MaxBytes)
+	if used > 0 {
+		opts.MaxWait, opts.MinBytes = 0, 0
+		opts.MaxBytes = max(opts.MaxBytes-used, 1)
+	}
+	if len(slots) > 0 && used < s.cfg.MaxFetchBytes {
+		if err := s.fetchLog(r.ctx, slots, opts); err != nil {
+			return nil, err
+		}
+	}
+	return resp, nil
+}
+
+// fetchSlots lays out the answer and collects what to ask the Log for.
+func (s *Server) fetchSlots(r *request, req *kmsg.FetchRequest, resp *kmsg.FetchResponse) (slots []*fetchSlot, failed bool) {
+	resp.Topics = make([]kmsg.FetchResponseTopic, len(req.Topics))
+	for i := range req.Topics {
+		rt, ot := &req.Topics[i], &resp.Topics[i]
+		*ot = kmsg.NewFetchResponseTopic()
+		ot.Topic, ot.TopicID = rt.Topic, rt.TopicID
+		name, code := s.resolve(r.ctx, rt.Topic, rt.TopicID, r.version >= 13)
+		ot.Partitions = make([]kmsg.FetchResponseTopicPartition, len(rt.Partitions))
+		for j := range rt.Partitions {
+			rp, op := &rt.Partitions[j], &ot.Partitions[j]
+			*op = kmsg.NewFetchResponseTopicPartition()
+			op.Partition, op.HighWatermark = rp.Partition, -1
+			op.RecordBatches = []byte{} // null is not understood by all clients
+			if code != codeNone {
+				op.ErrorCode, failed = code, true
+				continue
+			}
+			slots = append(slots, &fetchSlot{out: op, r: broker.FetchRange{
+				TP:       record.TopicPartition{Topic: name, Partition: rp.Partition},
+				From:     record.Offset(rp.FetchOffset),
+				MaxBytes: min(max(int(rp.PartitionMaxBytes), 1), s.cfg.MaxFetchBytes),
+			}})
+		}
+	}
+	return slots, failed
+}
+
+func (s *Server) fetchLog(ctx context.Context, slots []*fetchSlot, opts broker.FetchOptions) error {
+	ranges := make([]broker.FetchRange, len(slots))
+	for i, sl := range slots {
+		ranges[i] = sl.r
+	}
+	got, err := s.log.Fetch(ctx, ranges, opts)
+	if err != nil {
+		if ctx.Err() != nil {
+			return errors.Join(errDraining, context.Cause(ctx))
+		}
+		for _, sl := range slots {
+			sl.out.ErrorCode = codeOf(err)
+		}
+		s.lg.Error("fetch", "err", err)
+		return nil
+	}
+	for i, sl := range slots {
+		if i < len(got) {
+			s.fillFetch(ctx, sl, got[i])
+		}
+	}
+	return nil
+}
+
+func (s *Server) fillFetch(ctx context.Context, sl *fetchSlot, f broker.Fetched) {
+	var oor *broker.OutOfRangeError
+	if errors.As(f.Err, &oor) {
+		// Retention may have passed the offset after it was checked against the history.
+		if s.cfg.History != nil && sl.r.From >= 0 && sl.r.From < oor.Bounds.Start && s.fillHistory(ctx, sl, oor.Bounds, sl.r.MaxBytes) > 0 {
+			return
+		}
+		f.Bounds = oor.Bounds
+	}
+	out := sl.out
+	out.ErrorCode = codeOf(f.Err)
+	if f.Err != nil && oor == nil {
+		return
+	}
+	s.fillBounds(sl, f.Bounds)
+	if f.Err != nil {
+		return
+	}
+	if f.Batches != nil {
+		out.RecordBatches = f.Batches
+	}
+	for _, a := range f.Aborted {
+		t := kmsg.NewFetchResponseTopicPartitionAbortedTransaction()
+		t.ProducerID, t.FirstOffset = a.ProducerID, int64(a.First)
+		out.AbortedTransactions = append(out.AbortedTransactions, t)
+	}
+}
+
+func (s *Server) fillBounds(sl *fetchSlot, b broker.Bounds) {
+	sl.out.HighWatermark = int64(b.End)
+	sl.out.LastStableOffset = int64(b.Stable)
+	sl.out.LogStartOffset = int64(b.Start)
+	if sl.tiers {
+		sl.out.LogStartOffset = int64(min(b.Start, sl.lake))
+	}
+}
+
+// fetchSize is about what the answer takes when encoded.
+func fetchSize(f *kmsg.FetchResponse) int {
+	n := 64
+	for i := range f.Topics {
+		n += 64 + len(f.Topics[i].Topic)
+		for j := range f.Topics[i].Partitions {
+			p := &f.Topics[i].Partitions[j]
+			n += 64 + len(p.RecordBatches) + 16*len(p.AbortedTransactions)
+		}
+	}
+	return n
+}

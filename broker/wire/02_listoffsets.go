@@ -1,0 +1,170 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+// Timestamps with a meaning of their own.
+const (
+	offsetLatest        = -1
+	offsetEarliest      = -2
+	offsetMaxTimestamp  = -3 // version 7
+	offsetEarliestLocal = -4 // version 8
+	offsetLatestTiered  = -5 // version 9
+	offsetPendingUpload = -6 // version 11
+)
+
+// ListOffsets, key 2, versions 1 to 11.
+//
+// Latest is the high watermark, or the last stable offset with read_committed. Earliest is the start of the
+// history when there is one; earliest-local is the log's. A time gives the first record at or after it, with
+// that record's timestamp, and -1 when there is none. -5 and -6 have no value here, as in a Kafka without
+// tiered storage.
+func apiListOffsets() api {
+	return api{key: 2, name: "ListOffsets", min: 1, max: 11, handle: (*Server).listOffsets}
+}
+
+func (s *Server) listOffsets(r *request) (kmsg.Response, error) {
+	req := r.body.(*kmsg.ListOffsetsRequest)
+	resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
+	for _, rt := range req.Topics {
+		ot := kmsg.NewListOffsetsResponseTopic()
+		ot.Topic = rt.Topic
+		for _, rp := range rt.Partitions {
+			op := kmsg.NewListOffsetsResponseTopicPartition()
+			op.Partition, op.Offset, op.Timestamp, op.LeaderEpoch = rp.Partition, -1, -1, -1
+			tp := record.TopicPartition{Topic: rt.Topic, Partition: rp.Partition}
+			off, ts, err := s.listOffset(r.ctx, tp, rp.Timestamp, broker.Isolation(req.IsolationLevel))
+			switch {
+			case errors.Is(err, errUnknownTimestamp):
+				op.ErrorCode = codeUnsupportedVersion
+			case err != nil:
+				op.ErrorCode = codeOf(err)
+			default:
+				op.Offset, op.Timestamp = int64(off), ts
+				if off >= 0 {
+					op.LeaderEpoch = leaderEpoch
+				}
+			}
+			ot.Partitions = append(ot.Partitions, op)
+		}
+		resp.Topics = append(resp.Topics, ot)
+	}
+	return resp, nil
+}
+
+var errUnknownTimestamp = errors.New("unknown special timestamp")
+
+func (s *Server) listOffset(ctx context.Context, tp record.TopicPartition, ms int64, iso broker.Isolation) (record.Offset, int64, error) {
+	b, err := s.log.Bounds(ctx, tp)
+	if err != nil {
+		return -1, -1, err
+	}
+	switch {
+	case ms == offsetLatest && iso == broker.ReadCommitted:
+		return b.Stable, -1, nil
+	case ms == offsetLatest:
+		return b.End, -1, nil
+	case ms == offsetEarliest:
+		return s.clientStart(ctx, tp, b), -1, nil
+	case ms == offsetEarliestLocal:
+		return b.Start, -1, nil
+	case ms == offsetMaxTimestamp:
+		return s.maxTimestamp(ctx, tp, b)
+	case ms == offsetLatestTiered || ms == offsetPendingUpload:
+		return -1, -1, nil
+	case ms < 0:
+		return -1, -1, errUnknownTimestamp
+	}
+	return s.offsetAtTime(ctx, tp, b, ms)
+}
+
+func (s *Server) offsetAtTime(ctx context.Context, tp record.TopicPartition, b broker.Bounds, ms int64) (record.Offset, int64, error) {
+	if h := s.cfg.History; h != nil {
+		o, ok, err := h.OffsetForTime(ctx, tp, ms)
+		if err != nil {
+			return -1, -1, err
+		}
+		if ok && o < b.Start {
+			raw, _, err := h.Fetch(ctx, tp, o, 1)
+			if err != nil {
+				return -1, -1, err
+			}
+			return firstAtTime(raw, o, ms)
+		}
+	}
+	o, err := s.log.OffsetForTime(ctx, tp, ms)
+	if err != nil {
+		return -1, -1, err
+	}
+	// The Log says End for "none", and End may have grown since: the record itself decides.
+	got, err := s.log.Fetch(ctx, []broker.FetchRange{{TP: tp, From: o, MaxBytes: 1}}, broker.FetchOptions{})
+	if err != nil {
+		return -1, -1, err
+	}
+	if len(got) != 1 {
+		return -1, -1, broker.ErrStorage
+	}
+	if got[0].Err != nil {
+		return -1, -1, got[0].Err
+	}
+	return firstAtTime(got[0].Batches, o, ms)
+}
+
+// firstAtTime finds the first record at or after both an offset and a time in the first batch.
+func firstAtTime(raw []byte, from record.Offset, ms int64) (record.Offset, int64, error) {
+	if len(raw) == 0 {
+		return -1, -1, nil
+	}
+	b, err := record.ReadBatch(raw)
+	if err != nil {
+		return -1, -1, err
+	}
+	if b.LogAppendTime() {
+		return max(from, b.BaseOffset), b.MaxTimestamp, nil
+	}
+	var it record.Iterator
+	if err := it.Reset(b); err != nil {
+		return -1, -1, err
+	}
+	for it.Next() {
+		if rec := it.Record(); rec.Offset >= from && rec.Timestamp >= ms {
+			return rec.Offset, rec.Timestamp, nil
+		}
+	}
+	return -1, -1, it.Err()
+}
+
+// maxTimestamp finds the largest timestamp by bisection: OffsetForTime(ms) has an answer for every ms up to
+// it and none above. That is some 60 look-ups in the time index, and no scan.
+func (s *Server) maxTimestamp(ctx context.Context, tp record.TopicPartition, b broker.Bounds) (record.Offset, int64, error) {
+	probe := func(ms int64) (record.Offset, bool, error) {
+		o, err := s.log.OffsetForTime(ctx, tp, ms)
+		return o, err == nil && o < b.End, err
+	}
+	best, ok, err := probe(0)
+	if err != nil || !ok {
+		return -1, -1, err
+	}
+	lo, hi := int64(0), int64(math.MaxInt64)
+	for lo < hi {
+		mid := lo + (hi-lo)/2 + (hi-lo)%2
+		o, ok, err := probe(mid)
+		switch {
+		case err != nil:
+			return -1, -1, err
+		case ok:
+			lo, best = mid, o
+		default:
+			hi = mid - 1
+		}
+	}
+	return best, lo, nil
+}

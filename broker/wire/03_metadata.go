@@ -1,0 +1,119 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+)
+
+// leaderEpoch is the one epoch of every partition: the node leads them all, always.
+const leaderEpoch = 0
+
+// Metadata, key 3, versions 0 to 13 (ids of topics in answers from 10, in requests from 12).
+//
+// One broker, which leads everything. An unknown topic that is asked for by name is made when the server
+// and the client both allow it (clients below version 4 always do). The internal topic is left out of "all
+// topics" and is marked internal when it is asked for by name.
+func apiMetadata() api {
+	return api{key: 3, name: "Metadata", min: 0, max: 13, handle: (*Server).metadata}
+}
+
+func (s *Server) metadata(r *request) (kmsg.Response, error) {
+	req := r.body.(*kmsg.MetadataRequest)
+	resp := req.ResponseKind().(*kmsg.MetadataResponse)
+	br := kmsg.NewMetadataResponseBroker()
+	br.NodeID, br.Host, br.Port = s.cfg.NodeID, s.host, s.port
+	resp.Brokers = []kmsg.MetadataResponseBroker{br}
+	resp.ClusterID = &s.cfg.ClusterID
+	resp.ControllerID = s.cfg.NodeID
+	if req.Topics == nil || r.version == 0 && len(req.Topics) == 0 {
+		all, err := s.topics.all(r.ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			if !internalTopic(name) {
+				resp.Topics = append(resp.Topics, s.describeTopic(r.ctx, all[name]))
+			}
+		}
+		return resp, nil
+	}
+	create := s.cfg.AutoCreateTopics && (req.AllowAutoTopicCreation || r.version < 4)
+	resp.Topics = make([]kmsg.MetadataResponseTopic, 0, len(req.Topics))
+	for _, t := range req.Topics {
+		resp.Topics = append(resp.Topics, s.metadataTopic(r.ctx, t, create))
+	}
+	return resp, nil
+}
+
+func (s *Server) metadataTopic(ctx context.Context, t kmsg.MetadataRequestTopic, create bool) kmsg.MetadataResponseTopic {
+	out := kmsg.NewMetadataResponseTopic()
+	out.Topic, out.TopicID = t.Topic, t.TopicID
+	var name string
+	if t.Topic != nil {
+		name = *t.Topic
+	} else {
+		var code int16
+		if name, code = s.resolve(ctx, "", t.TopicID, true); code != codeNone {
+			out.ErrorCode = code
+			return out
+		}
+	}
+	in, err := s.topics.get(ctx, name)
+	if errors.Is(err, broker.ErrUnknownTopic) && create && !internalTopic(name) {
+		in, err = s.log.CreateTopic(ctx, name, broker.TopicConfig{Partitions: s.cfg.DefaultPartitions})
+		s.topics.invalidate()
+		if errors.Is(err, broker.ErrTopicExists) {
+			in, err = s.topics.get(ctx, name)
+		}
+		if err == nil {
+			s.lg.Info("topic made on demand", "topic", name, "partitions", in.Config.Partitions)
+		}
+	}
+	if err != nil {
+		out.ErrorCode = codeOf(err)
+		if out.ErrorCode == codeUnknownTopicOrPartition && !validTopicName(name) {
+			out.ErrorCode = codeInvalidTopic
+		}
+		return out
+	}
+	return s.describeTopic(ctx, in)
+}
+
+func (s *Server) describeTopic(ctx context.Context, in broker.TopicInfo) kmsg.MetadataResponseTopic {
+	out := kmsg.NewMetadataResponseTopic()
+	out.Topic, out.TopicID, out.IsInternal = &in.Name, in.ID, internalTopic(in.Name)
+	parts, err := s.log.Partitions(ctx, in.Name)
+	if err != nil {
+		out.ErrorCode = codeOf(err)
+		return out
+	}
+	out.Partitions = make([]kmsg.MetadataResponseTopicPartition, len(parts))
+	me := []int32{s.cfg.NodeID}
+	for i, p := range parts {
+		o := kmsg.NewMetadataResponseTopicPartition()
+		o.Partition, o.Leader, o.LeaderEpoch, o.Replicas, o.ISR = p, s.cfg.NodeID, leaderEpoch, me, me
+		out.Partitions[i] = o
+	}
+	return out
+}
+
+// validTopicName says whether Kafka allows a name.
+func validTopicName(name string) bool {
+	if name == "" || len(name) > 249 || name == "." || name == ".." {
+		return false
+	}
+	for _, c := range []byte(name) {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '.', c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,108 @@
+package wire
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+// OffsetFetch, key 9, versions 1 to 10 (many groups from 8, topic ids from 10).
+//
+// A partition without a position has offset -1 and no error. No topics (null, from version 2 on) means all
+// that the group has. RequireStable changes nothing: there are no transactional commits.
+func apiOffsetFetch() api {
+	return api{key: 9, name: "OffsetFetch", min: 1, max: 10, handle: (*Server).offsetFetch}
+}
+
+func (s *Server) offsetFetch(r *request) (kmsg.Response, error) {
+	req := r.body.(*kmsg.OffsetFetchRequest)
+	resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
+	if r.version < 8 {
+		resp.Topics = s.offsetFetchOld(req)
+		return resp, nil
+	}
+	for _, rg := range req.Groups {
+		og := kmsg.NewOffsetFetchResponseGroup()
+		og.Group = rg.Group
+		if rg.Topics == nil {
+			og.Topics = s.allPositions(r, rg.Group)
+		}
+		for _, rt := range rg.Topics {
+			ot := kmsg.NewOffsetFetchResponseGroupTopic()
+			ot.Topic, ot.TopicID = rt.Topic, rt.TopicID
+			name, code := s.resolve(r.ctx, rt.Topic, rt.TopicID, r.version >= 10)
+			for _, p := range rt.Partitions {
+				op := s.position(rg.Group, record.TopicPartition{Topic: name, Partition: p})
+				op.ErrorCode = code
+				ot.Partitions = append(ot.Partitions, op)
+			}
+			og.Topics = append(og.Topics, ot)
+		}
+		resp.Groups = append(resp.Groups, og)
+	}
+	return resp, nil
+}
+
+func (s *Server) position(group string, tp record.TopicPartition) kmsg.OffsetFetchResponseGroupTopicPartition {
+	op := kmsg.NewOffsetFetchResponseGroupTopicPartition()
+	op.Partition, op.Offset, op.LeaderEpoch, op.Metadata = tp.Partition, -1, -1, new(string)
+	if c, ok := s.offsets.get(group, tp); ok {
+		op.Offset, op.LeaderEpoch, op.Metadata = c.offset, c.epoch, &c.metadata
+	}
+	return op
+}
+
+func (s *Server) allPositions(r *request, group string) []kmsg.OffsetFetchResponseGroupTopic {
+	var out []kmsg.OffsetFetchResponseGroupTopic
+	tps := slices.SortedFunc(maps.Keys(s.offsets.of(group)), func(a, b record.TopicPartition) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+	last := ""
+	for _, tp := range tps {
+		if len(out) == 0 || last != tp.Topic {
+			ot := kmsg.NewOffsetFetchResponseGroupTopic()
+			ot.Topic = tp.Topic
+			if r.version >= 10 {
+				in, err := s.topics.get(r.ctx, tp.Topic)
+				if err != nil {
+					continue // deleted meanwhile: there is no id to name it by
+				}
+				ot.TopicID = in.ID
+			}
+			out, last = append(out, ot), tp.Topic
+		}
+		t := &out[len(out)-1]
+		t.Partitions = append(t.Partitions, s.position(group, tp))
+	}
+	return out
+}
+
+func (s *Server) offsetFetchOld(req *kmsg.OffsetFetchRequest) []kmsg.OffsetFetchResponseTopic {
+	asked := req.Topics
+	if asked == nil {
+		by := map[string][]int32{}
+		for tp := range s.offsets.of(req.Group) {
+			by[tp.Topic] = append(by[tp.Topic], tp.Partition)
+		}
+		for _, name := range slices.Sorted(maps.Keys(by)) {
+			asked = append(asked, kmsg.OffsetFetchRequestTopic{Topic: name, Partitions: by[name]})
+		}
+	}
+	out := make([]kmsg.OffsetFetchResponseTopic, 0, len(asked))
+	for _, rt := range asked {
+		ot := kmsg.NewOffsetFetchResponseTopic()
+		ot.Topic = rt.Topic
+		for _, p := range rt.Partitions {
+			c := s.position(req.Group, record.TopicPartition{Topic: rt.Topic, Partition: p})
+			op := kmsg.NewOffsetFetchResponseTopicPartition()
+			op.Partition, op.Offset, op.LeaderEpoch, op.Metadata = c.Partition, c.Offset, c.LeaderEpoch, c.Metadata
+			ot.Partitions = append(ot.Partitions, op)
+		}
+		out = append(out, ot)
+	}
+	return out
+}

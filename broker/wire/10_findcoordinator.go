@@ -1,0 +1,43 @@
+package wire
+
+import (
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// FindCoordinator, key 10, versions 0 to 6 (many keys from 4).
+//
+// This node coordinates every group. Transactional ids (type 1) are refused with UNSUPPORTED_VERSION and a
+// message, share groups (type 2) with INVALID_REQUEST.
+func apiFindCoordinator() api {
+	return api{key: 10, name: "FindCoordinator", min: 0, max: 6, handle: (*Server).findCoordinator}
+}
+
+func (s *Server) findCoordinator(r *request) (kmsg.Response, error) {
+	req := r.body.(*kmsg.FindCoordinatorRequest)
+	resp := req.ResponseKind().(*kmsg.FindCoordinatorResponse)
+	code, msg := codeNone, (*string)(nil)
+	node, host, port := s.cfg.NodeID, s.host, s.port
+	switch req.CoordinatorType {
+	case 0:
+	case 1:
+		code, msg = codeUnsupportedVersion, msgOf(errNoTransactions)
+	default:
+		code, msg = codeInvalidRequest, msgOf(errors.New("there are no coordinators of this type here"))
+	}
+	if code != codeNone {
+		node, host, port = -1, "", -1
+	}
+	if r.version < 4 {
+		resp.ErrorCode, resp.ErrorMessage = code, msg
+		resp.NodeID, resp.Host, resp.Port = node, host, port
+		return resp, nil
+	}
+	for _, key := range req.CoordinatorKeys {
+		c := kmsg.NewFindCoordinatorResponseCoordinator()
+		c.Key, c.NodeID, c.Host, c.Port, c.ErrorCode, c.ErrorMessage = key, node, host, port, code, msg
+		resp.Coordinators = append(resp.Coordinators, c)
+	}
+	return resp, nil
+}

@@ -1,0 +1,61 @@
+package wire
+
+import (
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// DescribeGroups, key 15, versions 0 to 6.
+//
+// An unknown group is Dead, and from version 6 on GROUP_ID_NOT_FOUND. A group that only has positions is Empty.
+func apiDescribeGroups() api {
+	return api{key: 15, name: "DescribeGroups", min: 0, max: 6, handle: (*Server).describeGroups}
+}
+
+func (s *Server) describeGroups(r *request) (kmsg.Response, error) {
+	req := r.body.(*kmsg.DescribeGroupsRequest)
+	resp := req.ResponseKind().(*kmsg.DescribeGroupsResponse)
+	for _, name := range req.Groups {
+		resp.Groups = append(resp.Groups, s.groups.describe(name, r.version))
+	}
+	return resp, nil
+}
+
+func (c *coordinator) describe(name string, version int16) kmsg.DescribeGroupsResponseGroup {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := kmsg.NewDescribeGroupsResponseGroup()
+	out.Group = name
+	g := c.groups[name]
+	if g == nil {
+		if c.offsets.has(name) {
+			out.State = string(stateEmpty)
+			return out
+		}
+		out.State = string(stateDead)
+		if version >= 6 {
+			out.ErrorCode, out.ErrorMessage = codeGroupIDNotFound, msgOf(errors.New("there is no such group"))
+		}
+		return out
+	}
+	out.State, out.ProtocolType = string(g.state), g.protocolType
+	settled := g.state == stateStable
+	if settled {
+		out.Protocol = g.protocol
+	}
+	for _, m := range g.members {
+		om := kmsg.NewDescribeGroupsResponseGroupMember()
+		om.MemberID, om.ClientID, om.ClientHost = m.id, m.clientID, m.host
+		if m.instance != "" {
+			om.InstanceID = &m.instance
+		}
+		om.ProtocolMetadata, om.MemberAssignment = []byte{}, []byte{}
+		if settled {
+			om.ProtocolMetadata = append(om.ProtocolMetadata, m.metadata(g.protocol)...)
+			om.MemberAssignment = append(om.MemberAssignment, m.assignment...)
+		}
+		out.Members = append(out.Members, om)
+	}
+	return out
+}

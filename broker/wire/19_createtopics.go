@@ -1,0 +1,95 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+)
+
+// maxPartitions bounds what one request can make.
+const maxPartitions = 100_000
+
+// CreateTopics, key 19, versions 2 to 7.
+//
+// The replication factor is 1 or left to the server (-1). Settings that the Log does not honour are refused
+// with INVALID_CONFIG rather than forgotten. From version 5 on the answer carries the settings.
+func apiCreateTopics() api {
+	return api{key: 19, name: "CreateTopics", min: 2, max: 7, handle: (*Server).createTopics}
+}
+
+func (s *Server) createTopics(r *request) (kmsg.Response, error) {
+	req := r.body.(*kmsg.CreateTopicsRequest)
+	resp := req.ResponseKind().(*kmsg.CreateTopicsResponse)
+	count := map[string]int{}
+	for i := range req.Topics {
+		count[req.Topics[i].Topic]++
+	}
+	for i := range req.Topics {
+		rt := &req.Topics[i]
+		ot := kmsg.NewCreateTopicsResponseTopic()
+		ot.Topic, ot.NumPartitions, ot.ReplicationFactor = rt.Topic, -1, -1
+		var err error
+		if count[rt.Topic] > 1 {
+			ot.ErrorCode, err = codeInvalidRequest, errors.New("the topic stands twice in one request")
+		} else {
+			ot.ErrorCode, err = s.createTopic(rt, &ot, req.ValidateOnly)
+		}
+		ot.ErrorMessage = msgOf(err)
+		resp.Topics = append(resp.Topics, ot)
+	}
+	return resp, nil
+}
+
+func (s *Server) createTopic(rt *kmsg.CreateTopicsRequestTopic, ot *kmsg.CreateTopicsResponseTopic, dry bool) (int16, error) {
+	if !validTopicName(rt.Topic) {
+		return codeInvalidTopic, fmt.Errorf("topic name %q: want 1 to 249 of letters, digits, '.', '_' and '-'", rt.Topic)
+	}
+	if internalTopic(rt.Topic) {
+		return codeInvalidTopic, errors.New("the name is kept for an internal topic")
+	}
+	cfg := broker.TopicConfig{Partitions: rt.NumPartitions}
+	switch {
+	case len(rt.ReplicaAssignment) > 0:
+		for i, a := range rt.ReplicaAssignment {
+			if len(a.Replicas) != 1 || a.Replicas[0] != s.cfg.NodeID || a.Partition < 0 || int(a.Partition) >= len(rt.ReplicaAssignment) {
+				return codeInvalidAssignment, fmt.Errorf("replica assignment %d: this node is %d, and the only one", i, s.cfg.NodeID)
+			}
+		}
+		cfg.Partitions = int32(len(rt.ReplicaAssignment))
+	case rt.NumPartitions == -1:
+		cfg.Partitions = s.cfg.DefaultPartitions
+	}
+	if cfg.Partitions < 1 || cfg.Partitions > maxPartitions {
+		return codeInvalidPartitions, fmt.Errorf("%d partitions: want 1 to %d", cfg.Partitions, maxPartitions)
+	}
+	if len(rt.ReplicaAssignment) == 0 && rt.ReplicationFactor != 1 && rt.ReplicationFactor != -1 {
+		return codeInvalidReplication, fmt.Errorf("replication factor %d: there is one node, so want 1 or -1", rt.ReplicationFactor)
+	}
+	if err := applyConfigs(&cfg, rt.Configs); err != nil {
+		return codeInvalidConfig, err
+	}
+	if dry {
+		if _, err := s.topics.get(s.hardCtx, rt.Topic); err == nil {
+			return codeTopicAlreadyExists, broker.ErrTopicExists
+		}
+	} else {
+		in, err := s.log.CreateTopic(s.hardCtx, rt.Topic, cfg)
+		s.topics.invalidate()
+		if err != nil {
+			return codeOf(err), err
+		}
+		ot.TopicID, cfg = in.ID, in.Config
+		s.lg.Info("topic made", "topic", rt.Topic, "partitions", cfg.Partitions)
+	}
+	ot.NumPartitions, ot.ReplicationFactor = cfg.Partitions, 1
+	for _, c := range topicConfigs() {
+		value, isDefault := c.get(cfg)
+		oc := kmsg.NewCreateTopicsResponseTopicConfig()
+		oc.Name, oc.Value, oc.Source = c.name, &value, int8(configSource(isDefault))
+		ot.Configs = append(ot.Configs, oc)
+	}
+	return codeNone, nil
+}

@@ -1,0 +1,57 @@
+package wire
+
+import (
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// DeleteTopics, key 20, versions 1 to 6 (by id from 6).
+//
+// Removes the topic, its records and the positions of groups in it.
+func apiDeleteTopics() api {
+	return api{key: 20, name: "DeleteTopics", min: 1, max: 6, handle: (*Server).deleteTopics}
+}
+
+func (s *Server) deleteTopics(r *request) (kmsg.Response, error) {
+	req := r.body.(*kmsg.DeleteTopicsRequest)
+	resp := req.ResponseKind().(*kmsg.DeleteTopicsResponse)
+	asked := req.Topics
+	for i := range req.TopicNames {
+		asked = append(asked, kmsg.DeleteTopicsRequestTopic{Topic: &req.TopicNames[i]})
+	}
+	for _, t := range asked {
+		o := kmsg.NewDeleteTopicsResponseTopic()
+		o.Topic, o.TopicID = t.Topic, t.TopicID
+		name, code := s.resolve(s.hardCtx, deref(t.Topic), t.TopicID, t.Topic == nil)
+		o.ErrorCode = code
+		if code == codeNone {
+			o.Topic = &name
+			err := s.deleteTopic(name)
+			o.ErrorCode, o.ErrorMessage = codeOf(err), msgOf(err)
+			if errors.Is(err, errInternalTopic) {
+				o.ErrorCode = codeInvalidTopic
+			}
+		}
+		resp.Topics = append(resp.Topics, o)
+	}
+	return resp, nil
+}
+
+var errInternalTopic = errors.New("the topic is internal")
+
+func (s *Server) deleteTopic(name string) error {
+	if internalTopic(name) {
+		return errInternalTopic
+	}
+	err := s.log.DeleteTopic(s.hardCtx, name)
+	s.topics.invalidate()
+	if err != nil {
+		return err
+	}
+	s.lg.Info("topic deleted", "topic", name)
+	if err := s.offsets.forgetTopic(s.hardCtx, name); err != nil {
+		s.lg.Error("forget the positions in a deleted topic", "topic", name, "err", err)
+	}
+	return nil
+}

@@ -1,0 +1,41 @@
+package wire
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+// DeleteRecords, key 21, versions 0 to 2.
+//
+// Moves the log start up; -1 means the high watermark. What is in the history stays there.
+func apiDeleteRecords() api {
+	return api{key: 21, name: "DeleteRecords", min: 0, max: 2, handle: (*Server).deleteRecords}
+}
+
+func (s *Server) deleteRecords(r *request) (kmsg.Response, error) {
+	req := r.body.(*kmsg.DeleteRecordsRequest)
+	resp := req.ResponseKind().(*kmsg.DeleteRecordsResponse)
+	for _, rt := range req.Topics {
+		ot := kmsg.NewDeleteRecordsResponseTopic()
+		ot.Topic = rt.Topic
+		for _, rp := range rt.Partitions {
+			op := kmsg.NewDeleteRecordsResponseTopicPartition()
+			op.Partition, op.LowWatermark = rp.Partition, -1
+			switch {
+			case internalTopic(rt.Topic):
+				op.ErrorCode = codeInvalidTopic
+			case rp.Offset < -1:
+				op.ErrorCode = codeOffsetOutOfRange
+			default:
+				low, err := s.log.DeleteRecords(s.hardCtx, record.TopicPartition{Topic: rt.Topic, Partition: rp.Partition}, record.Offset(rp.Offset))
+				if op.ErrorCode = codeOf(err); err == nil {
+					op.LowWatermark = int64(low)
+				}
+			}
+			ot.Partitions = append(ot.Partitions, op)
+		}
+		resp.Topics = append(resp.Topics, ot)
+	}
+	return resp, nil
+}

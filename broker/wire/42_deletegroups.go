@@ -1,0 +1,57 @@
+package wire
+
+import (
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// DeleteGroups, key 42, versions 0 to 3.
+//
+// Removes the positions of a group without members. A group with members is NON_EMPTY_GROUP.
+func apiDeleteGroups() api {
+	return api{key: 42, name: "DeleteGroups", min: 0, max: 3, handle: (*Server).deleteGroups}
+}
+
+func (s *Server) deleteGroups(r *request) (kmsg.Response, error) {
+	req := r.body.(*kmsg.DeleteGroupsRequest)
+	resp := req.ResponseKind().(*kmsg.DeleteGroupsResponse)
+	for _, name := range req.Groups {
+		g := kmsg.NewDeleteGroupsResponseGroup()
+		g.Group = name
+		var err error
+		if g.ErrorCode, err = s.groups.mayDelete(name); err == nil {
+			if err = s.offsets.forget(s.hardCtx, name); err != nil {
+				g.ErrorCode = codeCoordinatorNotAvailable
+				s.lg.Error("delete group", "group", name, "err", err)
+			} else {
+				s.groups.forget(name)
+			}
+		}
+		g.ErrorMessage = msgOf(err)
+		resp.Groups = append(resp.Groups, g)
+	}
+	return resp, nil
+}
+
+func (c *coordinator) mayDelete(name string) (int16, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := c.groups[name]
+	switch {
+	case g != nil && len(g.members) > 0:
+		return codeNonEmptyGroup, errors.New("the group has members")
+	case g == nil && !c.offsets.has(name):
+		return codeGroupIDNotFound, errors.New("there is no such group")
+	}
+	return codeNone, nil
+}
+
+// forget drops an empty group after its positions are gone.
+func (c *coordinator) forget(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if g := c.groups[name]; g != nil {
+		c.reap(g)
+	}
+}

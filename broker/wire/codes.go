@@ -1,0 +1,92 @@
+package wire
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+)
+
+// Error codes of the protocol that the server answers with.
+const (
+	codeNone                    int16 = 0
+	codeUnknownServerError      int16 = -1
+	codeOffsetOutOfRange        int16 = 1
+	codeCorruptMessage          int16 = 2
+	codeUnknownTopicOrPartition int16 = 3
+	codeMessageTooLarge         int16 = 10
+	codeOffsetMetadataTooLarge  int16 = 12
+	codeCoordinatorNotAvailable int16 = 15
+	codeInvalidTopic            int16 = 17
+	codeInvalidRequiredAcks     int16 = 21
+	codeIllegalGeneration       int16 = 22
+	codeInconsistentProtocol    int16 = 23
+	codeInvalidGroupID          int16 = 24
+	codeUnknownMemberID         int16 = 25
+	codeInvalidSessionTimeout   int16 = 26
+	codeRebalanceInProgress     int16 = 27
+	codeInvalidTimestamp        int16 = 32
+	codeUnsupportedVersion      int16 = 35
+	codeTopicAlreadyExists      int16 = 36
+	codeInvalidPartitions       int16 = 37
+	codeInvalidReplication      int16 = 38
+	codeInvalidAssignment       int16 = 39
+	codeInvalidConfig           int16 = 40
+	codeInvalidRequest          int16 = 42
+	codeUnsupportedFormat       int16 = 43
+	codeOutOfOrderSequence      int16 = 45
+	codeInvalidProducerEpoch    int16 = 47
+	codeStorageError            int16 = 56
+	codeNonEmptyGroup           int16 = 68
+	codeGroupIDNotFound         int16 = 69
+	codeUnsupportedCompression  int16 = 76
+	codeMemberIDRequired        int16 = 79
+	codeGroupMaxSize            int16 = 81
+	codeFencedInstanceID        int16 = 82
+	codeInvalidRecord           int16 = 87
+	codeUnknownTopicID          int16 = 100
+	codeUnsupportedEndpoint     int16 = 115
+)
+
+// codeOf maps an error of the contract. Errors that are unknown here are the server's own fault: -1.
+func codeOf(err error) int16 {
+	var oor *broker.OutOfRangeError
+	switch {
+	case err == nil:
+		return codeNone
+	case errors.As(err, &oor):
+		return codeOffsetOutOfRange
+	case errors.Is(err, broker.ErrUnknownTopic):
+		return codeUnknownTopicOrPartition
+	case errors.Is(err, broker.ErrTopicExists):
+		return codeTopicAlreadyExists
+	case errors.Is(err, broker.ErrInvalidTopic):
+		return codeInvalidTopic
+	case errors.Is(err, broker.ErrCorruptBatch):
+		return codeCorruptMessage
+	case errors.Is(err, broker.ErrInvalidRecord):
+		return codeInvalidRecord
+	case errors.Is(err, broker.ErrTooLarge):
+		return codeMessageTooLarge
+	case errors.Is(err, broker.ErrOutOfOrder):
+		return codeOutOfOrderSequence
+	case errors.Is(err, broker.ErrProducerFenced):
+		return codeInvalidProducerEpoch
+	case errors.Is(err, broker.ErrInvalidTimestamp):
+		return codeInvalidTimestamp
+	case errors.Is(err, broker.ErrUnsupported):
+		return codeUnsupportedVersion
+	case errors.Is(err, broker.ErrStorage), errors.Is(err, broker.ErrClosed),
+		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return codeStorageError // clients try again
+	}
+	return codeUnknownServerError
+}
+
+func msgOf(err error) *string {
+	if err == nil {
+		return nil
+	}
+	m := err.Error()
+	return &m
+}

@@ -1,0 +1,115 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+// History answers for offsets below the log's start, from where the log was tiered to. When it is
+// configured, the log start that clients see is History.Start.
+type History interface {
+	// Fetch gives whole v2 batches from the one that holds from, about maxBytes but at least one batch, and
+	// the offset to go on from. Empty batches with next > from mean that [from, next) holds no record.
+	Fetch(ctx context.Context, tp record.TopicPartition, from record.Offset, maxBytes int) (batches []byte, next record.Offset, err error)
+	// Start is the first offset that the history holds of a partition, false when it holds none.
+	Start(ctx context.Context, tp record.TopicPartition) (record.Offset, bool)
+	// OffsetForTime gives the first offset in the history whose timestamp is at or after ms.
+	OffsetForTime(ctx context.Context, tp record.TopicPartition, ms int64) (record.Offset, bool, error)
+}
+
+// Config says what a Server serves and how.
+type Config struct {
+	Listen    string     // address to listen on, host:port; port 0 takes a free one
+	Advertise string     // host:port that clients are told to connect to; default the bound address
+	Log       broker.Log // required; not closed by the server
+	History   History    // optional
+	ClusterID string     // default "ledgerlake"
+	NodeID    int32
+
+	AutoCreateTopics  bool  // Metadata makes unknown topics when the client allows it
+	DefaultPartitions int32 // of topics made without a count; default 1
+
+	MaxRequestBytes    int           // largest frame; default 100 MiB. Requests other than Produce: at most 4 MiB
+	MaxInFlightBytes   int64         // memory of all requests in work; default 4 times MaxRequestBytes
+	MaxFetchBytes      int           // largest Fetch answer, whatever the client asks for; default 64 MiB
+	MaxConnections     int           // default 4096; one more is closed at once
+	IdleTimeout        time.Duration // a connection without requests is closed after it; default 10 min
+	IOTimeout          time.Duration // a peer must take or give 1 MiB in this time; default 30 s
+	GroupJoinDelay     time.Duration // an empty group waits so long for more members; default 200 ms
+	DrainTimeout       time.Duration // Close waits so long for requests in work; default 5 s
+	Logger             *slog.Logger  // default: discard
+	maxSessionTimeout  time.Duration
+	minSessionTimeout  time.Duration
+	offsetCompactAfter int
+}
+
+func (c Config) withDefaults() Config {
+	def(&c.ClusterID, "ledgerlake")
+	def(&c.Listen, "127.0.0.1:9092")
+	def(&c.DefaultPartitions, 1)
+	def(&c.MaxRequestBytes, 100<<20)
+	def(&c.MaxInFlightBytes, 4*int64(c.MaxRequestBytes))
+	def(&c.MaxFetchBytes, 64<<20)
+	def(&c.MaxConnections, 4096)
+	def(&c.IdleTimeout, 10*time.Minute)
+	def(&c.IOTimeout, 30*time.Second)
+	def(&c.GroupJoinDelay, 200*time.Millisecond)
+	def(&c.DrainTimeout, 5*time.Second)
+	def(&c.maxSessionTimeout, 30*time.Minute)
+	def(&c.minSessionTimeout, 100*time.Millisecond)
+	def(&c.offsetCompactAfter, 20_000)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func def[T comparable](p *T, v T) {
+	var zero T
+	if *p == zero {
+		*p = v
+	}
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.Log == nil:
+		return errors.New("wire config: Log is required")
+	case c.DefaultPartitions < 1:
+		return fmt.Errorf("wire config: DefaultPartitions is %d, want at least 1", c.DefaultPartitions)
+	case c.MaxRequestBytes < 1024:
+		return fmt.Errorf("wire config: MaxRequestBytes is %d, want at least 1024", c.MaxRequestBytes)
+	case c.MaxInFlightBytes < int64(c.MaxRequestBytes):
+		return fmt.Errorf("wire config: MaxInFlightBytes is %d, below MaxRequestBytes %d", c.MaxInFlightBytes, c.MaxRequestBytes)
+	case c.MaxConnections < 1:
+		return fmt.Errorf("wire config: MaxConnections is %d, want at least 1", c.MaxConnections)
+	case c.NodeID < 0:
+		return fmt.Errorf("wire config: NodeID is %d, want 0 or more", c.NodeID)
+	}
+	if c.Advertise != "" {
+		if _, _, err := splitAddr(c.Advertise); err != nil {
+			return fmt.Errorf("wire config: Advertise: %w", err)
+		}
+	}
+	return nil
+}
+
+func splitAddr(addr string) (host string, port int32, err error) {
+	host, p, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", 0, err
+	}
+	n, err := strconv.ParseUint(p, 10, 16)
+	if err != nil {
+		return "", 0, fmt.Errorf("port of %q: %w", addr, err)
+	}
+	return host, int32(n), nil
+}

@@ -1,0 +1,162 @@
+package wire
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+)
+
+// topicConfig is one setting of a topic: how CreateTopics reads it and how DescribeConfigs shows it.
+type topicConfig struct {
+	name string
+	typ  kmsg.ConfigType
+	doc  string
+	set  func(*broker.TopicConfig, string) error
+	get  func(broker.TopicConfig) (value string, isDefault bool)
+}
+
+// topicConfigs is the list of the settings that are honoured. The last ones have one value only, which is
+// accepted because clients like to spell it out.
+func topicConfigs() []topicConfig {
+	return []topicConfig{
+		{"cleanup.policy", kmsg.ConfigTypeList, "delete or compact",
+			func(c *broker.TopicConfig, v string) error {
+				for _, p := range strings.Split(v, ",") {
+					switch strings.TrimSpace(p) {
+					case "delete":
+					case "compact":
+						c.Compact = true
+					default:
+						return fmt.Errorf("%q: want delete or compact", v)
+					}
+				}
+				return nil
+			},
+			func(c broker.TopicConfig) (string, bool) {
+				if c.Compact {
+					return "compact", false
+				}
+				return "delete", true
+			}},
+		{"max.message.bytes", kmsg.ConfigTypeInt, "largest batch",
+			func(c *broker.TopicConfig, v string) error {
+				n, err := parseLong(v, 1, math.MaxInt32)
+				c.MaxMessageBytes = int32(n)
+				return err
+			},
+			func(c broker.TopicConfig) (string, bool) { return long(int64(c.MaxMessageBytes), 1<<20+12) }},
+		{"message.timestamp.type", kmsg.ConfigTypeString, "CreateTime or LogAppendTime",
+			func(c *broker.TopicConfig, v string) error {
+				if v != "CreateTime" && v != "LogAppendTime" {
+					return fmt.Errorf("%q: want CreateTime or LogAppendTime", v)
+				}
+				c.LogAppendTime = v == "LogAppendTime"
+				return nil
+			},
+			func(c broker.TopicConfig) (string, bool) {
+				if c.LogAppendTime {
+					return "LogAppendTime", false
+				}
+				return "CreateTime", true
+			}},
+		{"retention.bytes", kmsg.ConfigTypeLong, "per partition; -1: no limit",
+			func(c *broker.TopicConfig, v string) error {
+				n, err := parseLong(v, -1, math.MaxInt64)
+				if err == nil && n == 0 {
+					return fmt.Errorf("0: want -1 or more than 0")
+				}
+				c.RetentionBytes = max(n, 0)
+				return err
+			},
+			func(c broker.TopicConfig) (string, bool) { return long(c.RetentionBytes, -1) }},
+		{"retention.ms", kmsg.ConfigTypeLong, "-1: for ever",
+			func(c *broker.TopicConfig, v string) error {
+				n, err := parseLong(v, -1, math.MaxInt64)
+				if err == nil && n == 0 {
+					return fmt.Errorf("0: want -1 or more than 0")
+				}
+				c.RetentionAge = millis(n)
+				return err
+			},
+			func(c broker.TopicConfig) (string, bool) { return long(c.RetentionAge.Milliseconds(), -1) }},
+		{"segment.bytes", kmsg.ConfigTypeInt, "roll the active segment at this size",
+			func(c *broker.TopicConfig, v string) error {
+				n, err := parseLong(v, 1, math.MaxInt32)
+				c.SegmentBytes = n
+				return err
+			},
+			func(c broker.TopicConfig) (string, bool) { return long(c.SegmentBytes, 128<<20) }},
+		{"segment.ms", kmsg.ConfigTypeLong, "roll the active segment at this age",
+			func(c *broker.TopicConfig, v string) error {
+				n, err := parseLong(v, 1, math.MaxInt64)
+				c.SegmentAge = millis(n)
+				return err
+			},
+			func(c broker.TopicConfig) (string, bool) {
+				return long(c.SegmentAge.Milliseconds(), time.Hour.Milliseconds())
+			}},
+		fixedConfig("compression.type", kmsg.ConfigTypeString, "producer", "batches are kept as they were sent"),
+		fixedConfig("min.insync.replicas", kmsg.ConfigTypeInt, "1", "one node"),
+	}
+}
+
+func fixedConfig(name string, typ kmsg.ConfigType, value, doc string) topicConfig {
+	return topicConfig{name, typ, doc,
+		func(_ *broker.TopicConfig, v string) error {
+			if v != value {
+				return fmt.Errorf("%q: only %q is supported", v, value)
+			}
+			return nil
+		},
+		func(broker.TopicConfig) (string, bool) { return value, true }}
+}
+
+func parseLong(v string, lo, hi int64) (int64, error) {
+	n, err := strconv.ParseInt(strings.TrimSpace(v), 10, 64)
+	if err != nil || n < lo || n > hi {
+		return 0, fmt.Errorf("%q: want a whole number from %d to %d", v, lo, hi)
+	}
+	return n, nil
+}
+
+// millis gives 0, for ever, for what a Duration cannot hold.
+func millis(n int64) time.Duration {
+	if n < 0 || n > math.MaxInt64/int64(time.Millisecond) {
+		return 0
+	}
+	return time.Duration(n) * time.Millisecond
+}
+
+func long(v, dflt int64) (string, bool) {
+	if v == 0 {
+		v = dflt
+	}
+	return strconv.FormatInt(v, 10), v == dflt
+}
+
+// applyConfigs reads the settings of a CreateTopics request.
+func applyConfigs(cfg *broker.TopicConfig, in []kmsg.CreateTopicsRequestTopicConfig) error {
+	known := map[string]topicConfig{}
+	for _, c := range topicConfigs() {
+		known[c.name] = c
+	}
+	for _, kv := range in {
+		c, ok := known[kv.Name]
+		switch {
+		case !ok:
+			return fmt.Errorf("unknown topic setting %q", kv.Name)
+		case kv.Value == nil:
+			return fmt.Errorf("topic setting %s: null value", kv.Name)
+		}
+		if err := c.set(cfg, *kv.Value); err != nil {
+			return fmt.Errorf("topic setting %s: %w", kv.Name, err)
+		}
+	}
+	return nil
+}

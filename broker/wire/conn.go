@@ -1,0 +1,206 @@
+package wire
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	maxControlBytes = 4 << 20 // frames other than Produce: their arrays decode to many times their size
+	controlWeight   = 8       // ... so they count so many times against the budget
+	pipelineDepth   = 16      // requests read ahead of the one in work
+	ioChunk         = 1 << 20
+)
+
+var errFrame = errors.New("bad frame")
+
+// conn is one client connection: a reader goroutine hands frames to a worker that answers them in order.
+type conn struct {
+	s      *Server
+	nc     net.Conn
+	br     *bufio.Reader
+	peer   string
+	frames chan frame
+	busy   atomic.Int32 // frames read and not yet answered
+
+	// ctx ends long polls: when the connection dies or the server drains.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	mu       sync.Mutex
+	draining bool
+}
+
+type frame struct {
+	body   []byte
+	weight int64
+}
+
+func newConn(s *Server, nc net.Conn) *conn {
+	c := &conn{s: s, nc: nc, br: bufio.NewReaderSize(nc, 16<<10), peer: nc.RemoteAddr().String(), frames: make(chan frame, pipelineDepth)}
+	c.ctx, c.cancel = context.WithCancelCause(s.pollCtx)
+	return c
+}
+
+// serve runs until the connection ends and both goroutines are gone.
+func (c *conn) serve() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer close(c.frames)
+		err := c.readLoop()
+		if c.isDraining() {
+			return // what was read is still answered
+		}
+		c.cancel(err)
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+			c.s.lg.Warn("kafka connection closed", "peer", c.peer, "err", err)
+		}
+	}()
+	err := c.answerLoop()
+	c.cancel(err)
+	_ = c.nc.Close() // ends the reader
+	for f := range c.frames {
+		c.s.budget.Release(f.weight)
+	}
+	<-done
+	if err != nil && !errors.Is(err, net.ErrClosed) {
+		c.s.lg.Warn("kafka connection closed", "peer", c.peer, "err", err)
+	}
+}
+
+// drain stops reading; frames read before are answered.
+func (c *conn) drain() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.draining = true
+	_ = c.nc.SetReadDeadline(time.Unix(1, 0))
+}
+
+func (c *conn) isDraining() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.draining
+}
+
+// readDeadline sets the deadline unless the connection drains: then the past one stays.
+func (c *conn) readDeadline(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.draining {
+		_ = c.nc.SetReadDeadline(time.Now().Add(d))
+	}
+}
+
+func (c *conn) readLoop() error {
+	for {
+		size, err := c.readSize()
+		if err != nil {
+			return err
+		}
+		f, err := c.readFrame(size)
+		if err != nil {
+			return err
+		}
+		c.busy.Add(1)
+		select {
+		case c.frames <- f:
+		case <-c.ctx.Done():
+			c.s.budget.Release(f.weight)
+			return nil
+		}
+	}
+}
+
+// readSize waits for the next frame. A connection is idle only when nothing of it is in work.
+func (c *conn) readSize() (int, error) {
+	for {
+		c.readDeadline(c.s.cfg.IdleTimeout)
+		head, err := c.br.Peek(4)
+		switch {
+		case err == nil:
+			size := int32(binary.BigEndian.Uint32(head))
+			_, _ = c.br.Discard(4)
+			if size < 8 || int(size) > c.s.cfg.MaxRequestBytes {
+				return 0, fmt.Errorf("%w: length %d, want 8 to %d: not a Kafka client?", errFrame, size, c.s.cfg.MaxRequestBytes)
+			}
+			return int(size), nil
+		case errors.Is(err, os.ErrDeadlineExceeded) && !c.isDraining():
+			if c.busy.Load() > 0 {
+				continue
+			}
+			return 0, io.EOF // idle: closed without a word
+		case errors.Is(err, io.EOF) && c.br.Buffered() > 0:
+			return 0, io.ErrUnexpectedEOF
+		default:
+			return 0, err
+		}
+	}
+}
+
+// readFrame takes the frame's weight from the budget before it takes memory (I8).
+func (c *conn) readFrame(size int) (frame, error) {
+	c.readDeadline(c.s.cfg.IOTimeout)
+	head, err := c.br.Peek(2)
+	if err != nil {
+		return frame{}, fmt.Errorf("read request: %w", err)
+	}
+	weight := int64(size)
+	if binary.BigEndian.Uint16(head) != keyProduce {
+		if size > maxControlBytes {
+			return frame{}, fmt.Errorf("%w: key %d with %d bytes, at most %d", errFrame, binary.BigEndian.Uint16(head), size, maxControlBytes)
+		}
+		weight = min(controlWeight*weight, c.s.cfg.MaxInFlightBytes)
+	}
+	if err := c.s.budget.Acquire(c.ctx, weight); err != nil {
+		return frame{}, fmt.Errorf("wait for request memory: %w", context.Cause(c.ctx))
+	}
+	body := make([]byte, size)
+	for at := 0; at < size; {
+		end := min(at+ioChunk, size)
+		c.readDeadline(c.s.cfg.IOTimeout)
+		if _, err := io.ReadFull(c.br, body[at:end]); err != nil {
+			c.s.budget.Release(weight)
+			return frame{}, fmt.Errorf("read request of %d bytes: %w", size, err)
+		}
+		at = end
+	}
+	return frame{body: body, weight: weight}, nil
+}
+
+func (c *conn) answerLoop() error {
+	for f := range c.frames {
+		out, err := c.s.dispatch(c.ctx, c, f.body)
+		if err == nil && len(out) > 0 {
+			err = c.write(out)
+		}
+		c.s.budget.Release(f.weight)
+		c.busy.Add(-1)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write sends in chunks, so that the deadline bounds a stalled reader and not a large answer.
+func (c *conn) write(out []byte) error {
+	for len(out) > 0 {
+		_ = c.nc.SetWriteDeadline(time.Now().Add(c.s.cfg.IOTimeout))
+		n, err := c.nc.Write(out[:min(ioChunk, len(out))])
+		if err != nil {
+			return fmt.Errorf("send answer: %w", err)
+		}
+		out = out[n:]
+	}
+	return nil
+}

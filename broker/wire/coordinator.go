@@ -1,0 +1,447 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+const (
+	maxGroupMembers = 5000
+	maxGroups       = 100_000
+	maxPending      = 5000
+)
+
+// coordinator holds all groups behind one lock. Nothing waits and nothing does I/O under it.
+type coordinator struct {
+	lg         *slog.Logger
+	offsets    *offsetStore
+	joinDelay  time.Duration
+	minSession time.Duration
+	maxSession time.Duration
+
+	mu     sync.Mutex
+	groups map[string]*group
+	closed bool
+}
+
+func newCoordinator(cfg Config, offsets *offsetStore) *coordinator {
+	return &coordinator{
+		lg: cfg.Logger, offsets: offsets, joinDelay: cfg.GroupJoinDelay,
+		minSession: cfg.minSessionTimeout, maxSession: cfg.maxSessionTimeout,
+		groups: map[string]*group{},
+	}
+}
+
+// close answers everyone who waits and stops all timers.
+func (c *coordinator) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for _, g := range c.groups {
+		g.stopTimer()
+		for _, t := range g.pending {
+			t.Stop()
+		}
+		for _, m := range g.members {
+			m.disarm()
+			m.answerJoin(joinResult{code: codeCoordinatorNotAvailable, member: m.id})
+			m.answerSync(syncResult{code: codeCoordinatorNotAvailable})
+		}
+	}
+}
+
+func (c *coordinator) newGroup(name string) *group {
+	g := &group{
+		c: c, name: name, state: stateEmpty,
+		members: map[string]*member{}, pending: map[string]*time.Timer{}, static: map[string]string{},
+	}
+	c.groups[name] = g
+	return g
+}
+
+// reap forgets a group without members and positions.
+func (c *coordinator) reap(g *group) {
+	if g.state == stateEmpty && len(g.members) == 0 && len(g.pending) == 0 && !c.offsets.has(g.name) && c.groups[g.name] == g {
+		g.stopTimer()
+		delete(c.groups, g.name)
+	}
+}
+
+// joinRequest is a JoinGroup, free of the wire.
+type joinRequest struct {
+	group, member, instance string
+	clientID, host          string
+	session, rebalance      time.Duration
+	protocolType            string
+	protocols               []protocol
+	requireID               bool // version 4 and on: an id is given first (KIP-394)
+	canSkip                 bool // version 9 and on: the leader can be told not to assign
+}
+
+// join waits until the rebalance is complete. Its error is that of ctx.
+func (c *coordinator) join(ctx context.Context, r joinRequest) (joinResult, error) {
+	c.mu.Lock()
+	res, m, g := c.joinLocked(r)
+	if m == nil {
+		c.mu.Unlock()
+		return res, nil
+	}
+	m.disarm() // the connection is its sign of life while it waits
+	ch := make(chan joinResult, 1)
+	m.answerJoin(joinResult{code: codeRebalanceInProgress, member: m.id}) // an older join of the same member
+	m.join = ch
+	if g.state != statePreparing {
+		g.prepare()
+	}
+	g.tryComplete()
+	c.mu.Unlock()
+
+	select {
+	case res := <-ch:
+		return res, nil
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m.join == ch {
+		m.join = nil
+		if g.members[m.id] == m {
+			g.arm(m)
+		}
+	}
+	return joinResult{}, errors.Join(errDraining, context.Cause(ctx))
+}
+
+// joinLocked gives a result at once, or the member that has to wait.
+func (c *coordinator) joinLocked(r joinRequest) (joinResult, *member, *group) {
+	fail := func(code int16) (joinResult, *member, *group) {
+		return joinResult{code: code, member: r.member}, nil, nil
+	}
+	switch {
+	case c.closed:
+		return fail(codeCoordinatorNotAvailable)
+	case r.group == "":
+		return fail(codeInvalidGroupID)
+	case r.session < c.minSession || r.session > c.maxSession:
+		return fail(codeInvalidSessionTimeout)
+	case r.protocolType == "" || len(r.protocols) == 0:
+		return fail(codeInconsistentProtocol)
+	}
+	g := c.groups[r.group]
+	if g == nil {
+		if r.member != "" {
+			return fail(codeUnknownMemberID)
+		}
+		if len(c.groups) >= maxGroups {
+			return fail(codeCoordinatorNotAvailable)
+		}
+		g = c.newGroup(r.group)
+	}
+	if code := g.compatible(r); code != codeNone {
+		return fail(code)
+	}
+	if len(g.members) >= maxGroupMembers && g.members[r.member] == nil {
+		return fail(codeGroupMaxSize)
+	}
+	if r.member == "" {
+		return g.joinNew(r)
+	}
+	if t, ok := g.pending[r.member]; ok && r.instance == "" {
+		t.Stop()
+		delete(g.pending, r.member)
+		return joinResult{}, g.add(r.member, r), g
+	}
+	m, code := g.check(r.member, r.instance)
+	if code != codeNone {
+		return fail(code)
+	}
+	return g.rejoin(m, r)
+}
+
+// compatible says whether the member's protocols fit those of the others.
+func (g *group) compatible(r joinRequest) int16 {
+	others := len(g.members)
+	if g.members[r.member] != nil {
+		others--
+	}
+	if others == 0 {
+		return codeNone
+	}
+	if g.protocolType != r.protocolType {
+		return codeInconsistentProtocol
+	}
+	skip := r.member
+	if skip == "" && r.instance != "" {
+		skip = g.static[r.instance]
+		if others == 1 && g.members[skip] != nil {
+			return codeNone
+		}
+	}
+	common := g.candidates(skip)
+	for _, p := range r.protocols {
+		if common[p.name] {
+			return codeNone
+		}
+	}
+	return codeInconsistentProtocol
+}
+
+// joinNew is for a member without an id.
+func (g *group) joinNew(r joinRequest) (joinResult, *member, *group) {
+	id := r.clientID + "-" + uuid.NewString()
+	if r.instance != "" {
+		if old := g.members[g.static[r.instance]]; old != nil {
+			return g.replaceStatic(old, id, r)
+		}
+		return joinResult{}, g.add(id, r), g
+	}
+	if !r.requireID {
+		return joinResult{}, g.add(id, r), g
+	}
+	if len(g.pending) >= maxPending {
+		return joinResult{code: codeGroupMaxSize}, nil, nil
+	}
+	g.pending[id] = time.AfterFunc(r.session, func() {
+		g.c.mu.Lock()
+		defer g.c.mu.Unlock()
+		if _, ok := g.pending[id]; ok && !g.c.closed {
+			delete(g.pending, id)
+			g.tryComplete()
+			g.c.reap(g)
+		}
+	})
+	return joinResult{code: codeMemberIDRequired, generation: -1, member: id}, nil, nil
+}
+
+func (g *group) add(id string, r joinRequest) *member {
+	m := &member{id: id, instance: r.instance, clientID: r.clientID, host: r.host}
+	m.update(r)
+	g.members[id] = m
+	if r.instance != "" {
+		g.static[r.instance] = id
+	}
+	g.protocolType = r.protocolType
+	return m
+}
+
+func (m *member) update(r joinRequest) {
+	m.session, m.rebalance, m.protocols = r.session, r.rebalance, r.protocols
+}
+
+func (m *member) sameProtocols(ps []protocol) bool {
+	if len(m.protocols) != len(ps) {
+		return false
+	}
+	for i, p := range ps {
+		if p.name != m.protocols[i].name || !bytes.Equal(p.metadata, m.protocols[i].metadata) {
+			return false
+		}
+	}
+	return true
+}
+
+// rejoin is for a member that is known. Where nothing changed it gets the present generation, without a rebalance.
+func (g *group) rejoin(m *member, r joinRequest) (joinResult, *member, *group) {
+	same := m.sameProtocols(r.protocols)
+	m.update(r)
+	if same && (g.state == stateCompleting || g.state == stateStable && m.id != g.leader) {
+		g.arm(m)
+		return g.joined(m), nil, nil
+	}
+	return joinResult{}, m, g
+}
+
+// replaceStatic gives a static member that came back without its id a new one, and fences the old (KIP-345).
+func (g *group) replaceStatic(old *member, id string, r joinRequest) (joinResult, *member, *group) {
+	same := old.sameProtocols(r.protocols)
+	wasLeader := g.leader == old.id
+	assignment := old.assignment
+	delete(g.members, old.id)
+	old.disarm()
+	old.answerJoin(joinResult{code: codeFencedInstanceID, member: old.id})
+	old.answerSync(syncResult{code: codeFencedInstanceID})
+	m := g.add(id, r)
+	if g.state != stateStable || !same {
+		if wasLeader {
+			g.leader = ""
+		}
+		return joinResult{}, m, g
+	}
+	m.assignment, m.synced = assignment, true
+	res := joinResult{generation: g.generation, protocolType: g.protocolType, protocol: g.protocol, leader: g.leader, member: id}
+	if wasLeader {
+		g.leader = id
+		if r.canSkip {
+			res.leader, res.skip, res.members = id, true, g.roster()
+		} // else the old id stays as the leader's, so that this one does not assign anew
+	}
+	g.arm(m)
+	return res, nil, nil
+}
+
+// sync waits for the leader's assignment. Its error is that of ctx.
+func (c *coordinator) sync(ctx context.Context, r *kmsg.SyncGroupRequest) (syncResult, error) {
+	c.mu.Lock()
+	res, m, g := c.syncLocked(r)
+	if m == nil {
+		c.mu.Unlock()
+		return res, nil
+	}
+	ch := make(chan syncResult, 1)
+	m.answerSync(syncResult{code: codeRebalanceInProgress})
+	m.sync = ch
+	m.disarm()
+	if m.id == g.leader {
+		as := make(map[string][]byte, len(r.GroupAssignment))
+		for _, a := range r.GroupAssignment {
+			as[a.MemberID] = bytes.Clone(a.MemberAssignment)
+		}
+		g.assign(as)
+	}
+	c.mu.Unlock()
+
+	select {
+	case res := <-ch:
+		return res, nil
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m.sync == ch {
+		m.sync = nil
+		if g.members[m.id] == m {
+			g.arm(m)
+		}
+	}
+	return syncResult{}, errors.Join(errDraining, context.Cause(ctx))
+}
+
+func (c *coordinator) syncLocked(r *kmsg.SyncGroupRequest) (syncResult, *member, *group) {
+	if c.closed {
+		return syncResult{code: codeCoordinatorNotAvailable}, nil, nil
+	}
+	g, m, code := c.find(r.Group, r.MemberID, r.InstanceID, r.Generation)
+	if code != codeNone {
+		return syncResult{code: code}, nil, nil
+	}
+	if r.ProtocolType != nil && *r.ProtocolType != g.protocolType || r.Protocol != nil && *r.Protocol != g.protocol {
+		return syncResult{code: codeInconsistentProtocol}, nil, nil
+	}
+	switch g.state {
+	case stateCompleting:
+		return syncResult{}, m, g
+	case stateStable:
+		g.arm(m)
+		return g.assigned(m), nil, nil
+	case statePreparing:
+		g.arm(m)
+		return syncResult{code: codeRebalanceInProgress}, nil, nil
+	}
+	return syncResult{code: codeUnknownMemberID}, nil, nil
+}
+
+// find gives the member that a request names, when its generation is the present one.
+func (c *coordinator) find(groupName, id string, instance *string, generation int32) (*group, *member, int16) {
+	if groupName == "" {
+		return nil, nil, codeInvalidGroupID
+	}
+	g := c.groups[groupName]
+	if g == nil {
+		return nil, nil, codeUnknownMemberID
+	}
+	m, code := g.check(id, deref(instance))
+	if code == codeNone && generation != g.generation {
+		code = codeIllegalGeneration
+	}
+	return g, m, code
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func (c *coordinator) heartbeat(r *kmsg.HeartbeatRequest) int16 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return codeCoordinatorNotAvailable
+	}
+	g, m, code := c.find(r.Group, r.MemberID, r.InstanceID, r.Generation)
+	if code != codeNone {
+		return code
+	}
+	if m.join == nil && m.sync == nil {
+		g.arm(m)
+	}
+	if g.state == statePreparing {
+		return codeRebalanceInProgress
+	}
+	return codeNone
+}
+
+// leave removes one member, named by id or, for a static one, by its instance alone.
+func (c *coordinator) leave(groupName, id, instance string) int16 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := c.groups[groupName]
+	switch {
+	case groupName == "":
+		return codeInvalidGroupID
+	case g == nil:
+		return codeUnknownMemberID
+	}
+	if instance != "" && id == "" {
+		id = g.static[instance]
+	}
+	if t, ok := g.pending[id]; ok {
+		t.Stop()
+		delete(g.pending, id)
+		g.tryComplete()
+		c.reap(g)
+		return codeNone
+	}
+	m, code := g.check(id, instance)
+	if code != codeNone {
+		return code
+	}
+	g.remove(m)
+	c.reap(g)
+	return codeNone
+}
+
+// mayCommit says whether a member, or a client outside the group protocol (generation below 0), may commit.
+func (c *coordinator) mayCommit(groupName, id string, instance *string, generation int32) int16 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return codeCoordinatorNotAvailable
+	}
+	g := c.groups[groupName]
+	if generation < 0 && (g == nil || len(g.members) == 0) {
+		return codeNone
+	}
+	if g == nil {
+		return codeIllegalGeneration
+	}
+	_, m, code := c.find(groupName, id, instance, generation)
+	if code != codeNone {
+		return code
+	}
+	if g.state == stateCompleting {
+		return codeRebalanceInProgress
+	}
+	if m.join == nil && m.sync == nil {
+		g.arm(m)
+	}
+	return codeNone
+}

@@ -1,0 +1,149 @@
+package wire
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// errNoLongPoll ends a connection whose long poll was cut by a drain: the client connects again elsewhere.
+var errDraining = errors.New("server is draining")
+
+// api is one row of the table of what the server speaks.
+type api struct {
+	key      int16
+	name     string
+	min, max int16 // announced
+	served   int16 // lowest version that is answered, when it is above min
+	handle   func(*Server, *request) (kmsg.Response, error)
+}
+
+// request is one decoded request.
+type request struct {
+	ctx      context.Context // ends with the connection or the drain
+	peer     string
+	clientID string
+	version  int16
+	body     kmsg.Request
+}
+
+// dispatch answers one frame: header and body, without the length. The answer comes with its length; it is
+// empty when none is to be sent. An error ends the connection.
+func (s *Server) dispatch(ctx context.Context, c *conn, in []byte) ([]byte, error) {
+	if len(in) < 8 {
+		return nil, fmt.Errorf("%w: %d bytes", errFrame, len(in))
+	}
+	key := int16(binary.BigEndian.Uint16(in))
+	version := int16(binary.BigEndian.Uint16(in[2:]))
+	corr := in[4:8]
+	a, ok := s.table[key]
+	if !ok {
+		return nil, fmt.Errorf("%w: api key %d is not served", errFrame, key)
+	}
+	if version < max(a.min, a.served) || version > a.max {
+		if key == keyAPIVersions { // the client learns from a version 0 answer what to use
+			return encode(corr, s.apiVersionsDowngrade(), false), nil
+		}
+		return nil, fmt.Errorf("%w: %s version %d, want %d to %d", errFrame, a.name, version, max(a.min, a.served), a.max)
+	}
+	req := kmsg.RequestForKey(key)
+	req.SetVersion(version)
+	clientID, rest, err := readHeader(in[8:], req.IsFlexible())
+	if err != nil {
+		return nil, fmt.Errorf("decode header of %s version %d: %w", a.name, version, err)
+	}
+	if key == keyProduce {
+		if err := checkProduceShape(rest, version); err != nil {
+			return nil, fmt.Errorf("decode %s version %d: %w", a.name, version, err)
+		}
+	}
+	if err := req.ReadFrom(rest); err != nil {
+		return nil, fmt.Errorf("decode %s version %d: %w", a.name, version, err)
+	}
+	r := &request{ctx: ctx, clientID: clientID, version: version, body: req}
+	if c != nil {
+		r.peer = c.peer
+	}
+	resp, err := a.handle(s, r)
+	if err != nil {
+		return nil, fmt.Errorf("%s version %d: %w", a.name, version, err)
+	}
+	if resp == nil {
+		return nil, nil
+	}
+	return encode(corr, resp, resp.IsFlexible() && key != keyAPIVersions), nil
+}
+
+// readHeader reads what follows the correlation id: the client id and, in flexible versions, tags.
+func readHeader(b []byte, flexible bool) (clientID string, rest []byte, err error) {
+	if len(b) < 2 {
+		return "", nil, errFrame
+	}
+	n := int(int16(binary.BigEndian.Uint16(b)))
+	b = b[2:]
+	if n > len(b) || n < -1 {
+		return "", nil, errFrame
+	}
+	if n > 0 {
+		clientID, b = string(b[:n]), b[n:]
+	}
+	if flexible {
+		if b, err = skipTags(b); err != nil {
+			return "", nil, err
+		}
+	}
+	return clientID, b, nil
+}
+
+func uvarint(b []byte) (uint64, []byte, error) {
+	v, n := binary.Uvarint(b)
+	if n <= 0 || v > 1<<31 {
+		return 0, nil, errFrame
+	}
+	return v, b[n:], nil
+}
+
+func skipTags(b []byte) ([]byte, error) {
+	num, b, err := uvarint(b)
+	for ; err == nil && num > 0; num-- {
+		if _, b, err = uvarint(b); err != nil {
+			break
+		}
+		var size uint64
+		if size, b, err = uvarint(b); err != nil {
+			break
+		}
+		if size > uint64(len(b)) {
+			return nil, errFrame
+		}
+		b = b[size:]
+	}
+	return b, err
+}
+
+func encode(corr []byte, resp kmsg.Response, tags bool) []byte {
+	hint := 256
+	if f, ok := resp.(*kmsg.FetchResponse); ok {
+		hint = fetchSize(f)
+	}
+	out := make([]byte, 4, hint)
+	out = append(out, corr...)
+	if tags {
+		out = append(out, 0)
+	}
+	out = resp.AppendTo(out)
+	binary.BigEndian.PutUint32(out, uint32(len(out)-4))
+	return out
+}
+
+func peerHost(peer string) string {
+	host, _, err := net.SplitHostPort(peer)
+	if err != nil {
+		return "/"
+	}
+	return "/" + host
+}

@@ -1,0 +1,25 @@
+// Package wire is the Kafka protocol server over a broker.Log: any Kafka client can produce to it, fetch
+// from it, keep its group positions in it and manage its topics. A Produce answer with acks 1 or -1 means
+// that the Log has made the batch durable (I1); the server itself keeps no record data.
+//
+// One file an API key, NN_name.go, opens with the versions and the behaviour of that key and declares its
+// row of the table in table.go. What is not in the table is not announced and ends the connection, as in
+// Kafka. Transactions are not supported and are refused with an error that clients take as final.
+//
+// # Concurrency
+//
+// A connection has one goroutine that reads frames and one that answers them in order, so pipelined
+// requests are answered in the order they came. A long poll (Fetch, JoinGroup, SyncGroup) ends when its
+// connection dies or the server drains. Memory over all connections is bounded: a frame is read only when
+// its size fits into the budget of Config.MaxInFlightBytes, and a peer that sends or reads too slowly is cut.
+//
+// # Errors
+//
+// A frame that cannot be decoded, is too large, or asks for an unknown key closes its connection with a log
+// line (I8). Everything else is answered with an error code, and a message where the protocol has room for it.
+//
+// # Crash behaviour
+//
+// Committed offsets live in the internal topic OffsetsTopic of the same Log and are durable when their
+// commit is acknowledged. Group membership is in memory: after a restart members are unknown and join again.
+package wire

@@ -1,0 +1,81 @@
+package wire
+
+import (
+	"context"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+// fetchHistory answers the ranges that begin below the log's start and gives back the others, with the
+// bytes that it used of the limit.
+func (s *Server) fetchHistory(ctx context.Context, slots []*fetchSlot, limit int) (rest []*fetchSlot, used int) {
+	if s.cfg.History == nil {
+		return slots, 0
+	}
+	for _, sl := range slots {
+		b, err := s.log.Bounds(ctx, sl.r.TP)
+		if err != nil {
+			rest = append(rest, sl) // the Log says it again, in its answer
+			continue
+		}
+		sl.lake, sl.tiers = s.cfg.History.Start(ctx, sl.r.TP)
+		if !sl.tiers || sl.r.From >= b.Start || sl.r.From < sl.lake {
+			rest = append(rest, sl)
+			continue
+		}
+		if used >= limit {
+			s.fillBounds(sl, b) // nothing this time; the client asks again
+			continue
+		}
+		used += s.fillHistory(ctx, sl, b, min(sl.r.MaxBytes, limit-used))
+	}
+	return rest, used
+}
+
+// fillHistory answers one range from the history and gives the bytes that it took, at least 1.
+// It gives 0 when the history does not hold the offset.
+func (s *Server) fillHistory(ctx context.Context, sl *fetchSlot, b broker.Bounds, maxBytes int) int {
+	if sl.lake, sl.tiers = s.cfg.History.Start(ctx, sl.r.TP); !sl.tiers || sl.r.From < sl.lake {
+		return 0
+	}
+	from := sl.r.From
+	for from < b.Start {
+		batches, next, err := s.cfg.History.Fetch(ctx, sl.r.TP, from, maxBytes)
+		if err != nil {
+			s.lg.Error("fetch from history", "partition", sl.r.TP.String(), "offset", int64(from), "err", err)
+			sl.out.ErrorCode = codeOf(err)
+			return 1
+		}
+		if len(batches) > 0 {
+			s.fillBounds(sl, b)
+			sl.out.RecordBatches = batches
+			return len(batches)
+		}
+		if next <= from {
+			break
+		}
+		from = next // a hole without records
+	}
+	// Only holes up to the log: what comes next is in the log.
+	got, err := s.log.Fetch(ctx, []broker.FetchRange{{TP: sl.r.TP, From: max(from, b.Start), MaxBytes: maxBytes}}, broker.FetchOptions{})
+	if err != nil || len(got) != 1 || got[0].Err != nil {
+		sl.out.ErrorCode = codeStorageError
+		return 1
+	}
+	s.fillBounds(sl, got[0].Bounds)
+	if got[0].Batches != nil {
+		sl.out.RecordBatches = got[0].Batches
+	}
+	return max(1, len(got[0].Batches))
+}
+
+// clientStart is the log start that clients see.
+func (s *Server) clientStart(ctx context.Context, tp record.TopicPartition, b broker.Bounds) record.Offset {
+	if s.cfg.History != nil {
+		if o, ok := s.cfg.History.Start(ctx, tp); ok {
+			return min(o, b.Start)
+		}
+	}
+	return b.Start
+}

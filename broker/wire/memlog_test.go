@@ -1,0 +1,299 @@
+package wire
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sort"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+// memLog is a small broker.Log in memory that checks its caller: one batch an append, no use after Close,
+// no batch memory changed after the append.
+type memLog struct {
+	tb testing.TB
+
+	mu     sync.Mutex
+	topics map[string]*memTopic
+	pid    int64
+	grown  chan struct{}
+	closed bool
+}
+
+type memTopic struct {
+	info  broker.TopicInfo
+	parts []*memPart
+}
+
+type memPart struct {
+	start, end record.Offset
+	batches    []record.Batch
+}
+
+func newMemLog(tb testing.TB) *memLog {
+	l := &memLog{tb: tb, topics: map[string]*memTopic{}, grown: make(chan struct{}), pid: 1000}
+	tb.Cleanup(l.checkStored)
+	return l
+}
+
+// checkStored sees to it that nobody wrote into a batch after it was appended.
+func (l *memLog) checkStored() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name, t := range l.topics {
+		for p, part := range t.parts {
+			for _, b := range part.batches {
+				if err := b.VerifyCRC(); err != nil {
+					l.tb.Errorf("%s-%d: batch at %d was changed after its append: %v", name, p, b.BaseOffset, err)
+				}
+			}
+		}
+	}
+}
+
+func (l *memLog) part(tp record.TopicPartition) (*memPart, *memTopic, error) {
+	if l.closed {
+		return nil, nil, broker.ErrClosed
+	}
+	t := l.topics[tp.Topic]
+	if t == nil || tp.Partition < 0 || int(tp.Partition) >= len(t.parts) {
+		return nil, nil, fmt.Errorf("%s: %w", tp, broker.ErrUnknownTopic)
+	}
+	return t.parts[tp.Partition], t, nil
+}
+
+func (l *memLog) Partitions(_ context.Context, topic string) ([]int32, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.topics[topic]
+	if t == nil {
+		return nil, broker.ErrUnknownTopic
+	}
+	var out []int32
+	for i := range t.parts {
+		out = append(out, int32(i))
+	}
+	return out, nil
+}
+
+func (p *memPart) bounds() broker.Bounds {
+	return broker.Bounds{Start: p.start, Stable: p.end, End: p.end}
+}
+
+func (l *memLog) Bounds(_ context.Context, tp record.TopicPartition) (broker.Bounds, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p, _, err := l.part(tp)
+	if err != nil {
+		return broker.Bounds{}, err
+	}
+	return p.bounds(), nil
+}
+
+func (l *memLog) Fetch(ctx context.Context, ranges []broker.FetchRange, opts broker.FetchOptions) ([]broker.Fetched, error) {
+	if opts.MaxWait > maxFetchWait {
+		l.tb.Errorf("Fetch with MaxWait %v", opts.MaxWait)
+	}
+	timeout := time.NewTimer(opts.MaxWait)
+	defer timeout.Stop()
+	for {
+		l.mu.Lock()
+		out, n, failed := l.fetch(ranges, opts)
+		grown, closed := l.grown, l.closed
+		l.mu.Unlock()
+		if closed {
+			return nil, broker.ErrClosed
+		}
+		if n >= opts.MinBytes || failed || opts.MaxWait <= 0 {
+			return out, nil
+		}
+		select {
+		case <-grown:
+		case <-timeout.C:
+			return out, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (l *memLog) fetch(ranges []broker.FetchRange, opts broker.FetchOptions) (out []broker.Fetched, total int, failed bool) {
+	for _, r := range ranges {
+		f := broker.Fetched{TP: r.TP}
+		p, _, err := l.part(r.TP)
+		switch {
+		case err != nil:
+			f.Err = err
+		case r.From < p.start || r.From > p.end:
+			f.Err = &broker.OutOfRangeError{TP: r.TP, Offset: r.From, Bounds: p.bounds()}
+		default:
+			f.Bounds = p.bounds()
+			i := sort.Search(len(p.batches), func(i int) bool { return p.batches[i].LastOffset() >= r.From })
+			for ; i < len(p.batches); i++ {
+				n := len(p.batches[i].Raw)
+				if total > 0 && (len(f.Batches)+n > r.MaxBytes || opts.MaxBytes > 0 && total+n > opts.MaxBytes) {
+					break
+				}
+				f.Batches = append(f.Batches, p.batches[i].Raw...)
+				total += n
+			}
+		}
+		failed = failed || f.Err != nil
+		out = append(out, f)
+	}
+	return out, total, failed
+}
+
+func (l *memLog) OffsetForTime(_ context.Context, tp record.TopicPartition, ms int64) (record.Offset, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p, _, err := l.part(tp)
+	if err != nil {
+		return 0, err
+	}
+	var it record.Iterator
+	for _, b := range p.batches {
+		if b.MaxTimestamp < ms {
+			continue
+		}
+		if err := it.Reset(b); err != nil {
+			return 0, err
+		}
+		for it.Next() {
+			if r := it.Record(); r.Timestamp >= ms && r.Offset >= p.start {
+				return r.Offset, nil
+			}
+		}
+	}
+	return p.end, nil
+}
+
+func (l *memLog) Hold(context.Context, record.TopicPartition, record.Offset) error {
+	return broker.ErrNoHold
+}
+
+func (l *memLog) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	return nil
+}
+
+func (l *memLog) Topics(context.Context) ([]broker.TopicInfo, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []broker.TopicInfo
+	for _, t := range l.topics {
+		out = append(out, t.info)
+	}
+	return out, nil
+}
+
+func (l *memLog) CreateTopic(_ context.Context, name string, cfg broker.TopicConfig) (broker.TopicInfo, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !validTopicName(name) {
+		return broker.TopicInfo{}, broker.ErrInvalidTopic
+	}
+	if l.topics[name] != nil {
+		return broker.TopicInfo{}, broker.ErrTopicExists
+	}
+	t := &memTopic{info: broker.TopicInfo{Name: name, Config: cfg}}
+	_, _ = rand.Read(t.info.ID[:])
+	for range cfg.Partitions {
+		t.parts = append(t.parts, &memPart{})
+	}
+	l.topics[name] = t
+	return t.info, nil
+}
+
+func (l *memLog) DeleteTopic(_ context.Context, name string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.topics[name] == nil {
+		return broker.ErrUnknownTopic
+	}
+	delete(l.topics, name)
+	return nil
+}
+
+func (l *memLog) Append(_ context.Context, tp record.TopicPartition, batch []byte) (broker.AppendResult, error) {
+	b, err := record.ReadBatch(batch)
+	if err != nil || b.Size() != len(batch) {
+		return broker.AppendResult{}, errors.Join(broker.ErrCorruptBatch, err)
+	}
+	if err := b.VerifyCRC(); err != nil {
+		return broker.AppendResult{}, errors.Join(broker.ErrCorruptBatch, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p, t, err := l.part(tp)
+	if err != nil {
+		return broker.AppendResult{}, err
+	}
+	limit := int32(1<<20 + 12)
+	if t.info.Config.MaxMessageBytes > 0 {
+		limit = t.info.Config.MaxMessageBytes
+	}
+	if len(batch) > int(limit) {
+		return broker.AppendResult{}, broker.ErrTooLarge
+	}
+	if b.ProducerID >= 0 {
+		next := int32(0)
+		for _, old := range p.batches {
+			if old.ProducerID != b.ProducerID {
+				continue
+			}
+			if old.BaseSequence == b.BaseSequence && old.LastOffsetDelta == b.LastOffsetDelta {
+				return broker.AppendResult{Base: old.BaseOffset, LogAppendTime: -1, LogStart: p.start, Duplicate: true}, nil
+			}
+			next = old.BaseSequence + old.LastOffsetDelta + 1
+		}
+		if b.BaseSequence != next {
+			return broker.AppendResult{}, broker.ErrOutOfOrder
+		}
+	}
+	record.SetBaseOffset(batch, p.end)
+	record.SetLeaderEpoch(batch, 0)
+	if b, err = record.ReadBatch(batch); err != nil {
+		return broker.AppendResult{}, err
+	}
+	p.batches = append(p.batches, b)
+	p.end = b.LastOffset() + 1
+	close(l.grown)
+	l.grown = make(chan struct{})
+	return broker.AppendResult{Base: b.BaseOffset, LogAppendTime: -1, LogStart: p.start}, nil
+}
+
+func (l *memLog) DeleteRecords(_ context.Context, tp record.TopicPartition, before record.Offset) (record.Offset, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p, _, err := l.part(tp)
+	if err != nil {
+		return 0, err
+	}
+	if before == -1 {
+		before = p.end
+	}
+	if before < 0 || before > p.end {
+		return 0, &broker.OutOfRangeError{TP: tp, Offset: before, Bounds: p.bounds()}
+	}
+	p.start = max(p.start, before)
+	for len(p.batches) > 0 && p.batches[0].LastOffset() < p.start {
+		p.batches = p.batches[1:]
+	}
+	return p.start, nil
+}
+
+func (l *memLog) InitProducerID(context.Context) (int64, int16, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pid++
+	return l.pid, 0, nil
+}

@@ -1,0 +1,175 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+)
+
+// ErrClosed is returned by a server that was closed already.
+var ErrClosed = errors.New("wire server is closed")
+
+// Server is a running Kafka protocol server. Its methods may be called concurrently.
+type Server struct {
+	cfg   Config
+	log   broker.Log
+	lg    *slog.Logger
+	ln    net.Listener
+	host  string
+	port  int32
+	table map[int16]api
+
+	topics  *topicCache
+	offsets *offsetStore
+	groups  *coordinator
+	budget  *semaphore.Weighted
+
+	// pollCtx ends when the server drains: it ends long polls. hardCtx ends when the drain time is over.
+	pollCtx context.Context
+	poll    context.CancelFunc
+	hardCtx context.Context
+	hard    context.CancelFunc
+
+	mu     sync.Mutex
+	conns  map[*conn]struct{}
+	closed bool
+	wg     sync.WaitGroup
+}
+
+// Open loads the committed offsets from the Log, listens and serves until Close. ctx bounds the opening only.
+func Open(ctx context.Context, cfg Config) (*Server, error) {
+	s, err := newServer(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	var lc net.ListenConfig
+	s.ln, err = lc.Listen(ctx, "tcp", s.cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen for Kafka clients: %w", err)
+	}
+	advertise := s.cfg.Advertise
+	if advertise == "" {
+		advertise = s.ln.Addr().String()
+	}
+	if s.host, s.port, err = splitAddr(advertise); err != nil {
+		return nil, errors.Join(fmt.Errorf("read the advertised address: %w", err), s.ln.Close())
+	}
+	if s.port == 0 { // host:0 means: the port that was bound
+		if _, s.port, err = splitAddr(s.ln.Addr().String()); err != nil {
+			return nil, errors.Join(err, s.ln.Close())
+		}
+	}
+	s.wg.Go(s.accept)
+	s.lg.Info("kafka protocol server listens", "addr", s.ln.Addr().String(), "advertised", advertise)
+	return s, nil
+}
+
+// newServer makes a server without a listener.
+func newServer(ctx context.Context, cfg Config) (*Server, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, log: cfg.Log, lg: cfg.Logger, host: "127.0.0.1", conns: map[*conn]struct{}{}}
+	s.table = buildTable()
+	s.budget = semaphore.NewWeighted(cfg.MaxInFlightBytes)
+	s.pollCtx, s.poll = context.WithCancel(context.Background())
+	s.hardCtx, s.hard = context.WithCancel(context.Background())
+	s.topics = &topicCache{log: cfg.Log, maxAge: time.Second}
+	s.offsets = newOffsetStore(cfg.Log, s.lg, cfg.offsetCompactAfter)
+	if err := s.offsets.load(ctx); err != nil {
+		return nil, fmt.Errorf("load committed offsets: %w", err)
+	}
+	s.groups = newCoordinator(cfg, s.offsets)
+	return s, nil
+}
+
+// Addr is the address that the server listens on.
+func (s *Server) Addr() net.Addr { return s.ln.Addr() }
+
+// Close stops accepting, ends long polls, lets requests in work finish for up to Config.DrainTimeout and
+// closes all connections. No goroutine of the server is left when it returns. The Log stays open.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return ErrClosed
+	}
+	s.closed = true
+	var err error
+	if s.ln != nil {
+		err = s.ln.Close()
+	}
+	s.poll()
+	s.groups.close()
+	for c := range s.conns {
+		c.drain()
+	}
+	s.mu.Unlock()
+
+	cut := time.AfterFunc(s.cfg.DrainTimeout, s.cut)
+	s.wg.Wait()
+	cut.Stop()
+	s.hard()
+	return err
+}
+
+// cut ends what the drain time did not.
+func (s *Server) cut() {
+	s.hard()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		_ = c.nc.Close()
+	}
+}
+
+func (s *Server) accept() {
+	for delay := 5 * time.Millisecond; ; {
+		nc, err := s.ln.Accept()
+		if err == nil {
+			delay = 5 * time.Millisecond
+			s.admit(nc)
+			continue
+		}
+		if s.pollCtx.Err() != nil {
+			return
+		}
+		// Out of file descriptors and the like: wait, others will close theirs.
+		s.lg.Error("accept a connection", "err", err)
+		select {
+		case <-time.After(delay):
+		case <-s.pollCtx.Done():
+			return
+		}
+		delay = min(2*delay, time.Second)
+	}
+}
+
+func (s *Server) admit(nc net.Conn) {
+	c := newConn(s, nc)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || len(s.conns) >= s.cfg.MaxConnections {
+		if !s.closed {
+			s.lg.Warn("connection refused: too many", "peer", nc.RemoteAddr().String(), "max", s.cfg.MaxConnections)
+		}
+		_ = nc.Close()
+		return
+	}
+	s.conns[c] = struct{}{}
+	s.wg.Go(func() {
+		c.serve()
+		s.mu.Lock()
+		delete(s.conns, c)
+		s.mu.Unlock()
+	})
+}

@@ -1,0 +1,23 @@
+package wire
+
+// Keys that other files need to know.
+const (
+	keyProduce     = 0
+	keyAPIVersions = 18
+)
+
+// buildTable collects the rows that the files of the keys declare. A key that is not here is not announced.
+func buildTable() map[int16]api {
+	rows := []api{
+		apiProduce(), apiFetch(), apiListOffsets(), apiMetadata(),
+		apiOffsetCommit(), apiOffsetFetch(), apiFindCoordinator(),
+		apiJoinGroup(), apiHeartbeat(), apiLeaveGroup(), apiSyncGroup(), apiDescribeGroups(), apiListGroups(),
+		apiAPIVersions(), apiCreateTopics(), apiDeleteTopics(), apiDeleteRecords(),
+		apiInitProducerID(), apiDescribeConfigs(), apiDeleteGroups(), apiDescribeCluster(),
+	}
+	t := make(map[int16]api, len(rows))
+	for _, a := range rows {
+		t[a.key] = a
+	}
+	return t
+}

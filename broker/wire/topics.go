@@ -1,0 +1,111 @@
+package wire
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+)
+
+// OffsetsTopic is the internal topic that holds the committed offsets of groups.
+const OffsetsTopic = "__ledgerlake_offsets"
+
+func internalTopic(name string) bool { return name == OffsetsTopic }
+
+// topicCache maps names and ids of topics. Others may make and delete topics in the same Log: what is known
+// is believed for maxAge, what is unknown is looked up at once.
+type topicCache struct {
+	log    broker.Log
+	maxAge time.Duration
+
+	mu     sync.Mutex
+	read   time.Time
+	byName map[string]broker.TopicInfo
+	byID   map[[16]byte]string
+}
+
+func (t *topicCache) refresh(ctx context.Context) error {
+	infos, err := t.log.Topics(ctx)
+	if err != nil {
+		return err
+	}
+	t.byName = make(map[string]broker.TopicInfo, len(infos))
+	t.byID = make(map[[16]byte]string, len(infos))
+	for _, in := range infos {
+		t.byName[in.Name] = in
+		t.byID[in.ID] = in.Name
+	}
+	t.read = time.Now()
+	return nil
+}
+
+// invalidate makes the next look-up ask the Log.
+func (t *topicCache) invalidate() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.read = time.Time{}
+}
+
+func (t *topicCache) get(ctx context.Context, name string) (broker.TopicInfo, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	in, ok := t.byName[name]
+	if ok && time.Since(t.read) < t.maxAge {
+		return in, nil
+	}
+	if err := t.refresh(ctx); err != nil {
+		return broker.TopicInfo{}, err
+	}
+	if in, ok = t.byName[name]; !ok {
+		return broker.TopicInfo{}, broker.ErrUnknownTopic
+	}
+	return in, nil
+}
+
+// name gives the name of a topic id, false when there is none.
+func (t *topicCache) name(ctx context.Context, id [16]byte) (string, bool, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	name, ok := t.byID[id]
+	if ok && time.Since(t.read) < t.maxAge {
+		return name, true, nil
+	}
+	if err := t.refresh(ctx); err != nil {
+		return "", false, err
+	}
+	name, ok = t.byID[id]
+	return name, ok, nil
+}
+
+func (t *topicCache) all(ctx context.Context) (map[string]broker.TopicInfo, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if time.Since(t.read) >= t.maxAge {
+		if err := t.refresh(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return t.byName, nil // replaced as a whole, never changed
+}
+
+// resolve gives the topic's name from a request that carries names or, from some version on, ids.
+func (s *Server) resolve(ctx context.Context, name string, id [16]byte, byID bool) (string, int16) {
+	if !byID {
+		return name, codeNone
+	}
+	n, ok, err := s.topics.name(ctx, id)
+	switch {
+	case err != nil:
+		return "", codeOf(err)
+	case !ok:
+		return "", codeUnknownTopicID
+	}
+	return n, codeNone
+}
+
+// hasPartition says whether a partition exists, for requests that the Log itself does not see.
+func (s *Server) hasPartition(ctx context.Context, topic string, partition int32) bool {
+	in, err := s.topics.get(ctx, topic)
+	return err == nil && partition >= 0 && partition < in.Config.Partitions
+}
