@@ -315,7 +315,7 @@ func (a *actions) addRow(r structReader, in *interner, stats *statsReader, i int
 	if x.Stats == "" {
 		x.Stats = stats.json(i)
 	}
-	return a.add(x)
+	return a.add(&x)
 }
 
 func (a *actions) removeRow(r structReader, in *interner, i int) error {
@@ -330,7 +330,7 @@ func (a *actions) removeRow(r structReader, in *interner, i int) error {
 	if v, ok := r.bool("extendedFileMetadata", i); ok {
 		x.ExtendedFileMetadata = &v
 	}
-	return a.remove(x)
+	return a.remove(&x)
 }
 
 func dvOf(r structReader, i int) *DeletionVector {

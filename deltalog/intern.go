@@ -8,12 +8,15 @@ import (
 
 // interner shares equal partition value maps: a table has far fewer partitions than files.
 type interner struct {
-	maps map[string]map[string]*string
-	buf  []byte
-	keys []string
+	maps  map[string]map[string]*string
+	texts map[string]map[string]*string // by their JSON text
+	buf   []byte
+	keys  []string
 }
 
-func newInterner() *interner { return &interner{maps: map[string]map[string]*string{}} }
+func newInterner() *interner {
+	return &interner{maps: map[string]map[string]*string{}, texts: map[string]map[string]*string{}}
+}
 
 // noValues is the empty, not nil, map.
 func noValues() map[string]*string { return map[string]*string{} }
@@ -22,9 +25,6 @@ func noValues() map[string]*string { return map[string]*string{} }
 func (in *interner) values(m map[string]*string) map[string]*string {
 	if m == nil {
 		return nil
-	}
-	if len(m) == 0 {
-		return noValues()
 	}
 	in.keys = in.keys[:0]
 	for k := range m {

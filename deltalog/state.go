@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"strings"
 	"sync/atomic"
 )
 
 const (
-	chunkSize  = 256
-	notRemoved = math.MaxInt64
+	chunkSize = 256
+	// smallCommit is the number of adds up to which partition values are shared with earlier commits.
+	smallCommit = 64
+	notRemoved  = math.MaxInt64
 )
 
 // chunk holds items in the order in which they came and the version that ended each of them. Chunks never move,
@@ -84,10 +87,11 @@ type state struct {
 	graves    timeline[Remove]
 	graveAt   map[string]int32
 	bytes     int64
+	intern    *interner // of partition values across commits
 }
 
 func newState() *state {
-	return &state{version: -1, fileAt: map[string]int32{}, graveAt: map[string]int32{}}
+	return &state{version: -1, fileAt: map[string]int32{}, graveAt: map[string]int32{}, intern: newInterner()}
 }
 
 // apply replays one version. After an error the state is spoiled and must be dropped.
@@ -103,6 +107,11 @@ func (s *state) apply(v Version, a *actions, fromCheckpoint bool) error {
 		s.metadata, s.schema = a.metadata, schema
 	}
 	s.applyNamed(a)
+	if len(a.adds) <= smallCommit { // larger ones have shared their maps while parsing
+		for i := range a.adds {
+			a.adds[i].PartitionValues = s.intern.values(a.adds[i].PartitionValues)
+		}
+	}
 	first := s.files.n
 	r := 0
 	for i := range a.adds {
@@ -194,6 +203,9 @@ func (s *state) bury(v Version, r *Remove) {
 func (s *state) compact() {
 	if s.files.n > 1024 && s.files.live*2 < s.files.n {
 		s.files, s.fileAt = rebuild(s.files.view(s.version), func(a *Add) string { return fileKey(a.Path, a.DeletionVector) })
+		for a := range s.files.view(s.version).all() { // let go of the memory that they share with ended files
+			a.Stats = strings.Clone(a.Stats)
+		}
 	}
 	if s.graves.n > 1024 && s.graves.live*2 < s.graves.n {
 		s.graves, s.graveAt = rebuild(s.graves.view(s.version), func(r *Remove) string { return fileKey(r.Path, r.DeletionVector) })

@@ -1,0 +1,228 @@
+package deltalog
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// The fields that adds and removes share are read by one function each; null leaves a field as it is.
+
+func (p *parser) str(dst *string) error {
+	if null, err := p.null(); null || err != nil {
+		return err
+	}
+	b, err := p.text()
+	if err == nil {
+		*dst = p.slab.string(b)
+	}
+	return err
+}
+
+func (p *parser) num(dst *int64) error {
+	if null, err := p.null(); null || err != nil {
+		return err
+	}
+	v, err := p.int()
+	*dst = v
+	return err
+}
+
+func (p *parser) numPtr(dst **int64) error {
+	if null, err := p.null(); null || err != nil {
+		return err
+	}
+	v, err := p.int()
+	*dst = &v
+	return err
+}
+
+func (p *parser) flag(dst *bool) error {
+	if null, err := p.null(); null || err != nil {
+		return err
+	}
+	v, err := p.bool()
+	*dst = v
+	return err
+}
+
+// values reads partition values. Equal texts share one map.
+func (p *parser) values(dst *map[string]*string) error {
+	if null, err := p.null(); null || err != nil {
+		return err
+	}
+	raw, err := p.raw()
+	if err != nil {
+		return err
+	}
+	if m, ok := p.in.texts[string(raw)]; ok {
+		*dst = m
+		return nil
+	}
+	m, err := p.textMap(raw)
+	if err != nil {
+		return err
+	}
+	m = p.in.values(m)
+	p.in.texts[string(raw)] = m
+	*dst = m
+	return nil
+}
+
+func (p *parser) tags(dst *map[string]*string) error {
+	if null, err := p.null(); null || err != nil {
+		return err
+	}
+	raw, err := p.raw()
+	if err != nil {
+		return err
+	}
+	*dst, err = p.textMap(raw)
+	return err
+}
+
+// textMap decodes an object of strings and nulls.
+func (p *parser) textMap(raw []byte) (map[string]*string, error) {
+	if len(raw) == 0 || raw[0] != '{' {
+		return nil, fmt.Errorf("JSON byte %d: want an object of strings", p.i-len(raw))
+	}
+	m := map[string]*string{}
+	s := scanner{b: raw}
+	err := s.object(func(key []byte) error {
+		k := p.slab.string(key)
+		if null, err := s.null(); null || err != nil {
+			m[k] = nil
+			return err
+		}
+		b, err := s.text()
+		if err != nil {
+			return err
+		}
+		v := p.slab.string(b)
+		m[k] = &v
+		return nil
+	})
+	return m, err
+}
+
+func (p *parser) addAction() error {
+	var x Add
+	x.DataChange = true
+	err := p.object(func(key []byte) error {
+		switch string(key) {
+		case "path":
+			return p.str(&x.Path)
+		case "partitionValues":
+			return p.values(&x.PartitionValues)
+		case "size":
+			return p.num(&x.Size)
+		case "modificationTime":
+			return p.num(&x.ModificationTime)
+		case "dataChange":
+			return p.flag(&x.DataChange)
+		case "stats":
+			return p.str(&x.Stats)
+		case "tags":
+			return p.tags(&x.Tags)
+		case "deletionVector":
+			return p.dv(&x.DeletionVector)
+		case "baseRowId":
+			return p.numPtr(&x.BaseRowID)
+		case "defaultRowCommitVersion":
+			return p.numPtr(&x.DefaultRowCommitVersion)
+		case "clusteringProvider":
+			return p.str(&x.ClusteringProvider)
+		}
+		return p.skip()
+	})
+	if err != nil {
+		return fmt.Errorf("add: %w", err)
+	}
+	return p.a.add(&x)
+}
+
+func (p *parser) removeAction() error {
+	r := Remove{DataChange: true} // what a missing flag means
+	err := p.object(func(key []byte) error {
+		switch string(key) {
+		case "path":
+			return p.str(&r.Path)
+		case "deletionTimestamp":
+			return p.numPtr(&r.DeletionTimestamp)
+		case "dataChange":
+			return p.flag(&r.DataChange)
+		case "extendedFileMetadata":
+			if null, err := p.null(); null || err != nil {
+				return err
+			}
+			v, err := p.bool()
+			r.ExtendedFileMetadata = &v
+			return err
+		case "partitionValues":
+			return p.values(&r.PartitionValues)
+		case "size":
+			return p.numPtr(&r.Size)
+		case "stats":
+			return p.str(&r.Stats)
+		case "tags":
+			return p.tags(&r.Tags)
+		case "deletionVector":
+			return p.dv(&r.DeletionVector)
+		case "baseRowId":
+			return p.numPtr(&r.BaseRowID)
+		case "defaultRowCommitVersion":
+			return p.numPtr(&r.DefaultRowCommitVersion)
+		}
+		return p.skip()
+	})
+	if err != nil {
+		return fmt.Errorf("remove: %w", err)
+	}
+	return p.a.remove(&r)
+}
+
+func (p *parser) dv(dst **DeletionVector) error {
+	if null, err := p.null(); null || err != nil {
+		return err
+	}
+	raw, err := p.raw()
+	if err != nil {
+		return err
+	}
+	d := &DeletionVector{}
+	if err := json.Unmarshal(raw, d); err != nil {
+		return fmt.Errorf("deletionVector: %w", err)
+	}
+	*dst = d
+	return nil
+}
+
+func (p *parser) txnAction() error {
+	var t Txn
+	var version *int64
+	err := p.object(func(key []byte) error {
+		switch string(key) {
+		case "appId":
+			if null, err := p.null(); null || err != nil {
+				return err
+			}
+			b, err := p.text()
+			t.AppID = string(b)
+			return err
+		case "version":
+			return p.numPtr(&version)
+		case "lastUpdated":
+			return p.numPtr(&t.LastUpdated)
+		}
+		return p.skip()
+	})
+	if err != nil {
+		return fmt.Errorf("txn: %w", err)
+	}
+	if t.AppID == "" || version == nil {
+		return errors.New("txn without appId or version")
+	}
+	t.Version = *version
+	p.a.txns = append(p.a.txns, t)
+	return nil
+}

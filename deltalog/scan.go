@@ -1,0 +1,384 @@
+package deltalog
+
+import (
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+	"unsafe"
+)
+
+// scanner reads one JSON value by pulling. It is as strict as encoding/json about syntax, but it neither
+// allocates nor reflects, and it leaves out what nobody asked for without decoding it.
+type scanner struct {
+	b       []byte
+	i       int
+	depth   int
+	scratch []byte // of unescaped strings
+}
+
+const maxJSONDepth = 1000
+
+func (s *scanner) fail(what string) error {
+	if s.i >= len(s.b) {
+		return fmt.Errorf("JSON ends in the middle: want %s", what)
+	}
+	return fmt.Errorf("JSON byte %d: found %q, want %s", s.i, s.b[s.i], what)
+}
+
+func (s *scanner) space() {
+	for s.i < len(s.b) {
+		switch s.b[s.i] {
+		case ' ', '\t', '\r', '\n':
+			s.i++
+		default:
+			return
+		}
+	}
+}
+
+// peek skips space and gives the next byte, 0 at the end.
+func (s *scanner) peek() byte {
+	s.space()
+	if s.i < len(s.b) {
+		return s.b[s.i]
+	}
+	return 0
+}
+
+func (s *scanner) take(c byte) error {
+	if s.peek() != c || s.i >= len(s.b) {
+		return s.fail(strconv.Quote(string(c)))
+	}
+	s.i++
+	return nil
+}
+
+// object calls member for each key of an object; member must consume the value. The key is valid until then.
+func (s *scanner) object(member func(key []byte) error) error {
+	if err := s.take('{'); err != nil {
+		return err
+	}
+	if s.depth++; s.depth > maxJSONDepth {
+		return fmt.Errorf("JSON is nested deeper than %d", maxJSONDepth)
+	}
+	if s.peek() == '}' {
+		s.i++
+		s.depth--
+		return nil
+	}
+	for {
+		if s.peek() != '"' {
+			return s.fail("a key")
+		}
+		key, err := s.text()
+		if err != nil {
+			return err
+		}
+		if err := s.take(':'); err != nil {
+			return err
+		}
+		if err := member(key); err != nil {
+			return err
+		}
+		if s.peek() == ',' {
+			s.i++
+			continue
+		}
+		s.depth--
+		return s.take('}')
+	}
+}
+
+func (s *scanner) array() error {
+	s.i++ // '['
+	if s.depth++; s.depth > maxJSONDepth {
+		return fmt.Errorf("JSON is nested deeper than %d", maxJSONDepth)
+	}
+	if s.peek() == ']' {
+		s.i++
+		s.depth--
+		return nil
+	}
+	for {
+		if err := s.skip(); err != nil {
+			return err
+		}
+		if s.peek() == ',' {
+			s.i++
+			continue
+		}
+		s.depth--
+		return s.take(']')
+	}
+}
+
+// skip checks and passes one value.
+func (s *scanner) skip() error {
+	switch c := s.peek(); {
+	case c == '{':
+		return s.object(func([]byte) error { return s.skip() })
+	case c == '[':
+		return s.array()
+	case c == '"':
+		return s.skipText()
+	case c == '-' || '0' <= c && c <= '9':
+		return s.number()
+	case c == 't':
+		return s.word("true")
+	case c == 'f':
+		return s.word("false")
+	case c == 'n':
+		return s.word("null")
+	}
+	return s.fail("a value")
+}
+
+// raw passes one value and gives its text.
+func (s *scanner) raw() ([]byte, error) {
+	s.space()
+	from := s.i
+	err := s.skip()
+	return s.b[from:s.i], err
+}
+
+func (s *scanner) word(w string) error {
+	if len(s.b)-s.i < len(w) || string(s.b[s.i:s.i+len(w)]) != w {
+		return s.fail(w)
+	}
+	s.i += len(w)
+	return nil
+}
+
+// null passes a null if there is one.
+func (s *scanner) null() (bool, error) {
+	if s.peek() != 'n' {
+		return false, nil
+	}
+	return true, s.word("null")
+}
+
+func (s *scanner) digits() error {
+	from := s.i
+	for s.i < len(s.b) && '0' <= s.b[s.i] && s.b[s.i] <= '9' {
+		s.i++
+	}
+	if s.i == from {
+		return s.fail("a digit")
+	}
+	return nil
+}
+
+func (s *scanner) number() error {
+	if s.b[s.i] == '-' {
+		s.i++
+	}
+	if s.i < len(s.b) && s.b[s.i] == '0' {
+		s.i++
+	} else if err := s.digits(); err != nil {
+		return err
+	}
+	if s.i < len(s.b) && s.b[s.i] == '.' {
+		s.i++
+		if err := s.digits(); err != nil {
+			return err
+		}
+	}
+	if s.i < len(s.b) && (s.b[s.i] == 'e' || s.b[s.i] == 'E') {
+		s.i++
+		if s.i < len(s.b) && (s.b[s.i] == '+' || s.b[s.i] == '-') {
+			s.i++
+		}
+		return s.digits()
+	}
+	return nil
+}
+
+func (s *scanner) int() (int64, error) {
+	if c := s.peek(); c != '-' && (c < '0' || c > '9') {
+		return 0, s.fail("a whole number")
+	}
+	from := s.i
+	if err := s.number(); err != nil {
+		return 0, err
+	}
+	num := s.b[from:s.i]
+	if len(num) <= 18 {
+		v, neg := int64(0), false
+		for j, c := range num {
+			switch {
+			case c == '-' && j == 0:
+				neg = true
+			case '0' <= c && c <= '9':
+				v = v*10 + int64(c-'0')
+			default:
+				return 0, fmt.Errorf("number %s is not a whole number", num)
+			}
+		}
+		if neg {
+			v = -v
+		}
+		return v, nil
+	}
+	v, err := strconv.ParseInt(string(num), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("number %.40q is not a whole number of 64 bits", num)
+	}
+	return v, nil
+}
+
+func (s *scanner) bool() (bool, error) {
+	if s.peek() == 't' {
+		return true, s.word("true")
+	}
+	return false, s.word("false")
+}
+
+func (s *scanner) skipText() error {
+	s.i++
+	for s.i < len(s.b) {
+		switch c := s.b[s.i]; {
+		case c == '"':
+			s.i++
+			return nil
+		case c == '\\':
+			s.i++
+			if s.i >= len(s.b) {
+				return s.fail("an escape")
+			}
+			switch s.b[s.i] {
+			case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+				s.i++
+			case 'u':
+				s.i++
+				for range 4 {
+					if s.i >= len(s.b) || hexValue(s.b[s.i]) < 0 {
+						return s.fail("a hex digit")
+					}
+					s.i++
+				}
+			default:
+				return s.fail("an escape")
+			}
+		case c < 0x20:
+			return s.fail("a string without control characters")
+		default:
+			s.i++
+		}
+	}
+	return s.fail("the end of a string")
+}
+
+// text passes a string and gives its content: a piece of the input, or of scratch memory that the next call reuses.
+func (s *scanner) text() ([]byte, error) {
+	if s.peek() != '"' {
+		return nil, s.fail("a string")
+	}
+	from := s.i + 1
+	for j := from; j < len(s.b); j++ {
+		switch c := s.b[j]; {
+		case c == '"':
+			s.i = j + 1
+			return s.b[from:j], nil
+		case c == '\\' || c < 0x20 || c >= utf8.RuneSelf:
+			return s.slowText()
+		}
+	}
+	return s.slowText() // it has no end, which is reported there
+}
+
+// slowText decodes a string with escapes or non-ASCII characters; broken UTF-8 becomes U+FFFD as in encoding/json.
+func (s *scanner) slowText() ([]byte, error) {
+	from := s.i
+	if err := s.skipText(); err != nil {
+		return nil, err
+	}
+	tok := s.b[from:s.i]
+	if !hasEscape(tok) && utf8.Valid(tok) {
+		return tok[1 : len(tok)-1], nil
+	}
+	out := s.scratch[:0]
+	for j := 1; j < len(tok)-1; {
+		c := tok[j]
+		switch {
+		case c == '\\':
+			var n int
+			out, n = unescape(out, tok[j:])
+			j += n
+		case c < utf8.RuneSelf:
+			out = append(out, c)
+			j++
+		default:
+			r, n := utf8.DecodeRune(tok[j:])
+			out = utf8.AppendRune(out, r)
+			j += n
+		}
+	}
+	s.scratch = out
+	return out, nil
+}
+
+func hasEscape(b []byte) bool {
+	for _, c := range b {
+		if c == '\\' {
+			return true
+		}
+	}
+	return false
+}
+
+// unescape decodes the escape at the start of b, which is known to be well formed, and gives its length.
+func unescape(out, b []byte) ([]byte, int) {
+	switch b[1] {
+	case 'b':
+		return append(out, '\b'), 2
+	case 'f':
+		return append(out, '\f'), 2
+	case 'n':
+		return append(out, '\n'), 2
+	case 'r':
+		return append(out, '\r'), 2
+	case 't':
+		return append(out, '\t'), 2
+	case 'u':
+		r := hexRune(b[2:])
+		if r >= 0xD800 && r < 0xDC00 && len(b) >= 12 && b[6] == '\\' && b[7] == 'u' {
+			if low := hexRune(b[8:]); low >= 0xDC00 && low < 0xE000 {
+				return utf8.AppendRune(out, 0x10000+(r-0xD800)<<10+(low-0xDC00)), 12
+			}
+		}
+		return utf8.AppendRune(out, r), 6 // a lone surrogate becomes U+FFFD
+	}
+	return append(out, b[1]), 2
+}
+
+func hexRune(b []byte) rune {
+	var r rune
+	for _, c := range b[:4] {
+		r = r<<4 | rune(hexValue(c))
+	}
+	return r
+}
+
+// slab hands out strings cut from large pieces of memory, so that a million paths are not a million allocations.
+type slab struct {
+	buf  []byte
+	size int // of the next piece
+}
+
+const maxSlab = 64 << 10
+
+func (s *slab) string(b []byte) string {
+	if len(b) == 0 {
+		return ""
+	}
+	if len(b) > maxSlab/4 {
+		return string(b)
+	}
+	if cap(s.buf)-len(s.buf) < len(b) {
+		s.size = min(max(2*s.size, 256), maxSlab)
+		s.buf = make([]byte, 0, max(s.size, len(b)))
+	}
+	from := len(s.buf)
+	s.buf = append(s.buf, b...)
+	return unsafe.String(&s.buf[from], len(b)) // this part of buf is never written again
+}
