@@ -64,7 +64,7 @@ func killIngest(t *testing.T, addr string, c harness.LoadConfig, kills, processe
 		t.Error("no transaction was aborted")
 	}
 
-	wantRows(t, "the table", harness.DecodeRows(t, harness.Run(t, nil, "read", table, "--output", "ndjson")), c.Seed, acked)
+	harness.WantAcked(t, "the table", harness.DecodeRows(t, harness.Run(t, nil, "read", table, "--output", "ndjson")), c.Seed, acked)
 	harness.Run(t, nil, "check", table)
 	// Again: nothing is left to do, and nothing is written twice.
 	harness.Run(t, nil, append(args, "--until-latest")...)

@@ -45,12 +45,12 @@ func TestServeIsKilled(t *testing.T) {
 	wantConsumed(t, addr, seed, acked)
 	rows := harness.DecodeRows(t, harness.Run(t, nil, "read", dir+"/events", "--from", "earliest", "--until", "now", "--output", "ndjson"))
 	harness.InOrder(t, "read over table and log", rows)
-	wantRows(t, "read over table and log", rows, seed, acked)
+	harness.WantAcked(t, "read over table and log", rows, seed, acked)
 	s.Stop(t)
 
 	// What the orderly end has flushed, the table holds: all of it, each offset once (I3).
 	rows = harness.DecodeRows(t, harness.Run(t, nil, "read", s.Table("events"), "--output", "ndjson"))
-	wantRows(t, "the table", rows, seed, acked)
+	harness.WantAcked(t, "the table", rows, seed, acked)
 	harness.Run(t, nil, "check", s.Table("events"))
 	harness.Run(t, nil, "check", dir)
 }
@@ -75,28 +75,5 @@ func wantConsumed(t *testing.T, addr string, seed uint64, acked map[int]harness.
 	}
 	if len(got) != len(acked) {
 		t.Errorf("%d records are in the log, %d were acknowledged: an idempotent producer must not leave doubles", len(got), len(acked))
-	}
-}
-
-// wantRows compares rows with what was acknowledged: each event once, at its position, with its values.
-func wantRows(t *testing.T, who string, rows []map[string]any, seed uint64, acked map[int]harness.Position) {
-	t.Helper()
-	at := harness.ByPosition(t, who, rows)
-	for n, p := range acked {
-		row, ok := at[p]
-		if !ok {
-			t.Fatalf("%s: event %d was acknowledged at %s and is not there", who, n, p)
-		}
-		e := harness.NewEvent(seed, n)
-		payload := map[string]any{}
-		for name := range e.Row {
-			payload[name] = row[name]
-		}
-		if d := harness.Difference(payload, e.Row); d != "" {
-			t.Fatalf("%s: event %d at %s differs in %s", who, n, p, d)
-		}
-	}
-	if len(rows) != len(acked) {
-		t.Errorf("%s: %d rows, %d acknowledged", who, len(rows), len(acked))
 	}
 }

@@ -33,11 +33,8 @@ func segmentFiles(t *testing.T, dir, topic string) (files []string) {
 
 func javaTool(t *testing.T, stdin string, class string, args ...string) string {
 	t.Helper()
-	out, err := harness.KafkaTool(t, strings.NewReader(stdin), "org.apache.kafka.tools."+class, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(out)
+	out, _ := harness.KafkaTool(t, strings.NewReader(stdin), class, args...)
+	return out
 }
 
 // Kafka's own Java tools make a topic, produce, consume in a group, and ask for offsets.
@@ -55,8 +52,7 @@ func TestJavaTools(t *testing.T) {
 		fmt.Fprintf(&in, "k%d\tvalue %d\n", i, i)
 		fmt.Fprintf(&want, "Offset:%d\tk%d\tvalue %d\n", i, i, i)
 	}
-	javaTool(t, in.String(), "ConsoleProducer", append(at, "--topic", "java", "--reader-property", "parse.key=true",
-		"--command-property", "compression.type=zstd")...)
+	javaTool(t, in.String(), "ConsoleProducer", append(at, "--topic", "java", "--reader-property", "parse.key=true", "--compression-codec", "zstd")...)
 	got := javaTool(t, "", "consumer.ConsoleConsumer", append(at, "--topic", "java", "--from-beginning",
 		"--group", "java-group", "--max-messages", fmt.Sprint(n), "--timeout-ms", "60000",
 		"--formatter-property", "print.key=true", "--formatter-property", "print.offset=true")...)
@@ -83,9 +79,9 @@ func TestKafkaDumpsOurSegments(t *testing.T) {
 	offset := regexp.MustCompile(`(?m)^\| offset: (\d+) .* payload: (.*)$`)
 	next := 0
 	for _, file := range files {
-		out := javaTool(t, "", "DumpLogSegments", "--files", file, "--print-data-log", "--deep-iteration")
-		if strings.Contains(out, "isvalid: false") || strings.Contains(out, "Found") {
-			t.Errorf("the dump tool complains about %s:\n%.2000s", filepath.Base(file), out)
+		out, complaints := harness.KafkaTool(t, nil, "DumpLogSegments", "--files", file, "--print-data-log", "--deep-iteration")
+		if strings.Contains(out, "isvalid: false") || complaints != "" {
+			t.Errorf("the dump tool complains about %s: %.2000s", filepath.Base(file), complaints)
 		}
 		for _, m := range offset.FindAllStringSubmatch(out, -1) {
 			if m[1] != fmt.Sprint(next) || !strings.Contains(m[2], fmt.Sprintf(`"n":%d`, next)) {
@@ -94,9 +90,10 @@ func TestKafkaDumpsOurSegments(t *testing.T) {
 			next++
 		}
 		for _, index := range []string{".index", ".timeindex"} {
-			out := javaTool(t, "", "DumpLogSegments", "--files", strings.TrimSuffix(file, ".log")+index, "--verify-index-only")
-			if strings.Contains(out, "mismatch") || strings.Contains(out, "Found") {
-				t.Errorf("the dump tool finds fault with %s of %s:\n%.2000s", index, filepath.Base(file), out)
+			// The tool says what is wrong with an index on its standard error, and ends well all the same.
+			if _, complaints := harness.KafkaTool(t, nil, "DumpLogSegments",
+				"--files", strings.TrimSuffix(file, ".log")+index, "--verify-index-only"); complaints != "" {
+				t.Errorf("the dump tool finds fault with the %s of %s: %.2000s", index, filepath.Base(file), complaints)
 			}
 		}
 	}

@@ -94,6 +94,8 @@ func (l *Load) Stop(t testing.TB) map[int]Position {
 	case <-time.After(2 * time.Minute):
 		t.Fatal("the load did not end within two minutes after its stop: the server does not acknowledge")
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if err := errors.Join(l.err, l.failed); err != nil {
 		t.Fatalf("the load could not go on: %v", err)
 	}
@@ -105,6 +107,14 @@ func (l *Load) Acked() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.acked)
+}
+
+// Reached is nil when at least n events have been acknowledged: for Eventually.
+func (l *Load) Reached(n int) error {
+	if got := l.Acked(); got < n {
+		return fmt.Errorf("%d events are acknowledged, want %d", got, n)
+	}
+	return nil
 }
 
 // Aborted says how many events were in aborted transactions. Call it after Stop.

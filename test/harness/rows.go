@@ -94,6 +94,36 @@ func SameRows(t testing.TB, gotName string, got map[Position]map[string]any, wan
 	}
 }
 
+// WantAcked fails unless rows are the acknowledged events of a Load, each once, where it was acknowledged and
+// with the values that were sent.
+func WantAcked(t testing.TB, who string, rows []map[string]any, seed uint64, acked map[int]Position) {
+	t.Helper()
+	at := ByPosition(t, who, rows)
+	for n, p := range acked {
+		row, ok := at[p]
+		if !ok {
+			t.Fatalf("%s: event %d was acknowledged at %s and is not there", who, n, p)
+		}
+		if d := EventDifference(row, NewEvent(seed, n)); d != "" {
+			t.Fatalf("%s: event %d at %s differs in %s", who, n, p, d)
+		}
+	}
+	if len(rows) != len(acked) {
+		t.Errorf("%s: %d rows, %d events were acknowledged", who, len(rows), len(acked))
+	}
+}
+
+// EventDifference compares the payload columns of a row with an event; "" when they agree.
+func EventDifference(row map[string]any, e Event) string {
+	payload := map[string]any{}
+	for name := range e.Row {
+		if v, ok := row[name]; ok {
+			payload[name] = v
+		}
+	}
+	return Difference(payload, e.Row)
+}
+
 func sortedPositions(rows map[Position]map[string]any) []Position {
 	out := make([]Position, 0, len(rows))
 	for p := range rows {

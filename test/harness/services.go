@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Missing ends a test that needs what is not there: it is skipped, or failed when CI=true.
@@ -119,11 +121,20 @@ func (k *RealKafka) Start(t testing.TB) {
 	}
 }
 
-// KafkaTool runs one of Kafka's own command line tools and gives its standard output.
-func KafkaTool(t testing.TB, stdin io.Reader, class string, args ...string) ([]byte, error) {
+// KafkaTool runs one of Kafka's own command line tools, from org.apache.kafka.tools, and gives what it
+// printed and what it complained about. The test ends when the tool fails.
+func KafkaTool(t testing.TB, stdin io.Reader, class string, args ...string) (stdout, stderr string) {
 	t.Helper()
 	needKafkaJars(t)
-	return command(t, stdin, nil, script(t, "kafka.sh"), append([]string{"tool", class}, args...)...)
+	ctx, cancel := context.WithTimeout(t.Context(), RunTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, script(t, "kafka.sh"), append([]string{"tool", "org.apache.kafka.tools." + class}, args...)...)
+	var out, complaints strings.Builder
+	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = stdin, &out, &complaints, 5*time.Second
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s %s: %v\n%s\n%s", class, strings.Join(args, " "), err, out.String(), complaints.String())
+	}
+	return out.String(), complaints.String()
 }
 
 // S3Server is a running S3 server.
