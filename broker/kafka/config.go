@@ -114,6 +114,9 @@ func (s SASL) mechanism() (sasl.Mechanism, error) {
 	return nil, fmt.Errorf("kafka: SASL mechanism %q is not one of %s, %s, %s", s.Mechanism, Plain, ScramSHA256, ScramSHA512)
 }
 
+// leastRead is the smallest bound on an answer that the client library takes.
+const leastRead = 64 << 20
+
 // clientOpts checks the settings and turns them into the client library's.
 func (c Config) clientOpts() ([]kgo.Opt, error) {
 	c = c.withDefaults()
@@ -128,7 +131,7 @@ func (c Config) clientOpts() ([]kgo.Opt, error) {
 		kgo.RetryTimeout(c.RetryTimeout),
 		kgo.MetadataMaxAge(c.MetadataMaxAge),
 		kgo.MetadataMinAge(min(c.MetadataMaxAge, 100*time.Millisecond)),
-		kgo.BrokerMaxReadBytes(int32(max(c.MaxFetchBytes, c.MaxBatchBytes) + 1<<20)),
+		kgo.BrokerMaxReadBytes(int32(max(c.MaxFetchBytes, c.MaxBatchBytes, leastRead) + 1<<20)),
 		kgo.DisableClientMetrics(),
 	}
 	if c.TLS != nil {
