@@ -157,6 +157,9 @@ var pow10 = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10,
 // float64 reads a number. Where digits and power of ten are exact as doubles one operation rounds right
 // (Clinger's fast path); the rest goes to strconv.
 func (d *JSON) float64(n *node, b []byte, i int) (float64, int) {
+	if v, next := shortFloat(b, i); next > 0 {
+		return v, next
+	}
 	num, next := d.number(n, b, i)
 	if next < 0 {
 		return 0, next
@@ -178,6 +181,43 @@ func (d *JSON) float64(n *node, b []byte, i int) (float64, int) {
 		return 0, d.fail(i, "the number is out of the range of double")
 	}
 	return v, next
+}
+
+// shortFloat reads a number of at most 15 digits without exponent; next is 0 when it is another.
+func shortFloat(b []byte, i int) (v float64, next int) {
+	neg := b[i] == '-'
+	if neg {
+		i++
+	}
+	first := i
+	var mant uint64
+	for i < len(b) && b[i]-'0' <= 9 {
+		mant = mant*10 + uint64(b[i]-'0')
+		i++
+	}
+	whole := i - first
+	if whole == 0 || whole > 1 && b[first] == '0' || i >= len(b) {
+		return 0, 0
+	}
+	digits, frac := whole, 0
+	if b[i] == '.' {
+		point := i
+		for i++; i < len(b) && b[i]-'0' <= 9; i++ {
+			mant = mant*10 + uint64(b[i]-'0')
+		}
+		if frac = i - point - 1; frac == 0 || i >= len(b) {
+			return 0, 0
+		}
+		digits += frac
+	}
+	if digits > 15 || b[i]|0x20 == 'e' {
+		return 0, 0
+	}
+	v = float64(mant) / pow10[frac]
+	if neg {
+		v = -v
+	}
+	return v, i
 }
 
 // float32 is float64 for single precision, which must not round twice.

@@ -18,20 +18,25 @@ const (
 
 // key is one key of an object, of the schema or learned.
 type key struct {
-	raw  string // the key as messages most often have it: "name": ; empty when it needs escapes
+	next *key      // the key that came after this one last time
+	node *node     // nil: not in the schema
+	word [2]uint64 // the first 16 bytes of raw
+	mask [2]uint64 // the bits of them that raw has
+	raw  string    // the key as messages most often have it: "name": ; empty when it needs escapes
 	name string
-	node *node // nil: not in the schema
-	next *key  // the key that came after this one last time; nil, or one with raw
-	alt  *key  // and the one before that
 }
 
 // at tells whether the key and its colon are at i, and where they end.
 func (k *key) at(b []byte, i int) (int, bool) {
-	if k == nil {
-		return 0, false
-	}
 	e := i + len(k.raw)
-	return e, e <= len(b) && string(b[i:e]) == k.raw
+	if i+16 > len(b) {
+		return e, e <= len(b) && k.raw != "" && string(b[i:e]) == k.raw
+	}
+	w := b[i : i+16 : len(b)]
+	if (binary.LittleEndian.Uint64(w)^k.word[0])&k.mask[0]|(binary.LittleEndian.Uint64(w[8:])^k.word[1])&k.mask[1] != 0 {
+		return e, false
+	}
+	return e, len(k.raw) <= 16 || e <= len(b) && string(b[i+16:e]) == k.raw[16:]
 }
 
 // object is what the decoder knows of the objects in one place of the schema.
@@ -39,19 +44,24 @@ type object struct {
 	fields  []*node
 	start   *key   // stands before the first key
 	other   *key   // stands for a key that is not learned
-	slots   []*key // hash table, open addressing, at most half full
+	quick   []*key // hash table by the first bytes as they stand in a message; at most half full
+	slots   []*key // hash table by name; as long
 	learned int
 	keys    int
 	gen     uint64 // counts objects, to know which fields the present one had
+	misses  int    // keys of the present object that were not the guess
+	guess   bool   // keys come in an order, guessing pays
 }
 
 func newObject(cols []column.Column) (object, error) {
-	o := object{start: new(key), other: new(key)}
+	o := object{guess: true, start: new(key), other: new(key)}
+	o.start.never()
+	o.other.never()
 	size := 16
 	for size < 4*len(cols) {
 		size *= 2
 	}
-	o.slots = make([]*key, size)
+	o.quick, o.slots = make([]*key, size), make([]*key, size)
 	prev := o.start
 	for _, c := range cols {
 		n, err := newNode(c)
@@ -63,23 +73,37 @@ func newObject(cols []column.Column) (object, error) {
 			return object{}, fmt.Errorf("%w: two columns have the name %q", ErrOptions, n.name)
 		}
 		k := o.add(n.name, n)
-		if k.raw != "" {
-			prev.next = k
-			prev = k
-		}
+		prev.next = k
+		prev = k
 	}
+	prev.next = o.start
 	return o, nil
 }
 
-// add puts a key in the table.
+// never makes a key that is at no place in JSON: a quote and a zero byte. Where a message has them all the
+// same, what follows is not accepted as a value either, as at steps over nothing.
+func (k *key) never() {
+	k.word, k.mask, k.next = [2]uint64{'"', 0}, [2]uint64{0xffff, 0}, k
+}
+
+// add puts a key in the tables.
 func (o *object) add(name string, n *node) *key {
 	k := &key{name: name, node: n}
+	k.never()
 	if plainKey(name) {
 		k.raw = `"` + name + `":`
+		var first, ones [16]byte
+		for i := range copy(first[:], k.raw) {
+			ones[i] = 0xff
+		}
+		for i := range k.word {
+			k.word[i], k.mask[i] = binary.LittleEndian.Uint64(first[8*i:]), binary.LittleEndian.Uint64(ones[8*i:])
+		}
 	}
+	k.next = o.start
 	if o.keys++; 2*o.keys > len(o.slots) {
 		old := o.slots
-		o.slots = make([]*key, 2*len(old))
+		o.quick, o.slots = make([]*key, 2*len(old)), make([]*key, 2*len(old))
 		for _, k := range old {
 			if k != nil {
 				o.put(k)
@@ -105,6 +129,25 @@ func (o *object) put(k *key) {
 		i = (i + 1) & (len(o.slots) - 1)
 	}
 	o.slots[i] = k
+	if k.raw != "" {
+		i = hashFirst(k.word[0], k.word[1]) & (len(o.quick) - 1)
+		for o.quick[i] != nil {
+			i = (i + 1) & (len(o.quick) - 1)
+		}
+		o.quick[i] = k
+	}
+}
+
+// hashFirst mixes the bytes of a key between its quotes, at most 15, given 16 bytes that begin with the
+// first quote. No branch depends on the length, which differs from key to key.
+func hashFirst(a, b uint64) int {
+	x := a>>8 ^ '"'*ones
+	endA := (x - ones) &^ x & highs
+	y := b ^ '"'*ones
+	endB := (y - ones) &^ y & highs
+	a = a >> 8 & (endA&-endA - 1)                     // all when there is no quote
+	b = b & (endB&-endB - 1) & ((endA|-endA)>>63 - 1) // none when the first word has the quote
+	return int((a*0x9e3779b97f4a7c15 ^ bits.RotateLeft64(b*0xc2b2ae3d27d4eb4f, 31)) * 0x9e3779b97f4a7c15 >> 33)
 }
 
 // find looks a name up.
@@ -146,10 +189,17 @@ func (d *JSON) object(o *object, b []byte, i, row int) int {
 	}
 	for {
 		k := prev.next
-		if e, ok := k.at(b, i); ok {
-			i = e
-		} else if k, i = d.key(o, prev, b, i); i < 0 {
-			return i
+		var ok bool
+		if o.guess {
+			var e int
+			if e, ok = k.at(b, i); ok {
+				i = e
+			}
+		}
+		if !ok {
+			if k, i = d.key(o, prev, b, i); i < 0 {
+				return i
+			}
 		}
 		prev = k
 		i = skipSpace(b, i)
@@ -168,12 +218,13 @@ func (d *JSON) object(o *object, b []byte, i, row int) int {
 		if i < 0 {
 			return d.at(k.name)
 		}
-		i = skipSpace(b, i)
-		if i < len(b) && b[i] == ',' {
+		if i = skipSpace(b, i); i < len(b) && b[i] == ',' {
 			i = skipSpace(b, i+1)
 			continue
 		}
 		if i < len(b) && b[i] == '}' {
+			o.guess = 4*o.misses <= seen
+			o.misses = 0
 			return d.missing(o, i+1, seen)
 		}
 		return d.unexpected(b, i, "',' or '}'")
@@ -207,13 +258,30 @@ func (d *JSON) overfull(n *node) bool {
 	return d.fill > maxFill
 }
 
-// key reads a key and its colon where the guess was wrong, and learns what followed prev.
+// key reads a key and its colon where there was no guess or a wrong one, and learns what followed prev.
 func (d *JSON) key(o *object, prev *key, b []byte, i int) (*key, int) {
-	k := prev.alt
-	if e, ok := k.at(b, i); ok {
-		prev.next, prev.alt = k, prev.next
-		return k, e
+	if i+16 <= len(b) {
+		h := hashFirst(binary.LittleEndian.Uint64(b[i:]), binary.LittleEndian.Uint64(b[i+8:]))
+		for {
+			k := o.quick[h&(len(o.quick)-1)]
+			if k == nil {
+				break
+			}
+			if e, ok := k.at(b, i); ok {
+				if prev.next != k {
+					prev.next = k
+					o.misses++
+				}
+				return k, e
+			}
+			h++
+		}
 	}
+	return d.slowKey(o, prev, b, i)
+}
+
+// slowKey reads a key that is new, near the end of the message, or written with escapes or space.
+func (d *JSON) slowKey(o *object, prev *key, b []byte, i int) (*key, int) {
 	if i >= len(b) || b[i] != '"' {
 		return nil, d.unexpected(b, i, "a key")
 	}
@@ -225,7 +293,7 @@ func (d *JSON) key(o *object, prev *key, b []byte, i int) (*key, int) {
 		return nil, d.unexpected(b, next, "':'")
 	}
 	next++
-	k = o.find(name)
+	k := o.find(name)
 	if k == nil {
 		if o.learned >= maxLearned || len(name) > maxLearnedLen {
 			return o.other, next
@@ -233,8 +301,9 @@ func (d *JSON) key(o *object, prev *key, b []byte, i int) (*key, int) {
 		o.learned++
 		k = o.add(string(name), nil)
 	}
-	if k.raw != "" {
-		prev.next, prev.alt = k, prev.next
+	if prev.next != k && prev != o.other {
+		prev.next = k
+		o.misses++
 	}
 	return k, next
 }

@@ -100,7 +100,7 @@ func TestJSONValues(t *testing.T) {
 		{wide, "-170141183460469231731687303715884105729", ""}, {wide, "999999999999999999999999999999999999999999999999999999", ""},
 		{point, `{"b":"x","a":1}`, `{"a":1,"b":"x"}`}, {point, `{}`, `{"a":null,"b":null}`}, {point, `[]`, ""}, {point, `{"a":1,}`, ""}, {point, `{"a":1 "b":2}`, ""},
 		{point, `{"a":1,"a":2,"c":[{"d":null}]}`, `{"a":2,"b":null}`}, {point, `{a:1}`, ""}, {point, `{"\u0061":5}`, `{"a":5,"b":null}`}, {point, `null`, "NULL"},
-		{point, "{\x00}", ""}, {point, "{\x001}", ""}, {point, `{"a":1,"c":tru}`, ""}, {point, `{"a":1,"c":"\ud800"}`, ""}, {point, `{"a" : 1 , "b" : "q" }`, `{"a":1,"b":"q"}`},
+		{point, "{\"\x00\":1, \"a\":2      }", ""}, {point, "{\x00:1, \"a\":2          }", ""}, {point, "{A:1, \"a\":2          }", ""}, {point, "{\x00}", ""}, {point, "{\x001}", ""}, {point, `{"a":1,"c":tru}`, ""}, {point, `{"a":1,"c":"\ud800"}`, ""}, {point, `{"a" : 1 , "b" : "q" }`, `{"a":1,"b":"q"}`},
 		{arrow.ListOf(arrow.PrimitiveTypes.Int64), `[1, 2,null ]`, "[1,2,null]"}, {arrow.ListOf(arrow.PrimitiveTypes.Int64), `[ ]`, "[]"}, {arrow.ListOf(arrow.PrimitiveTypes.Int64), `[1,]`, ""},
 		{arrow.ListOf(arrow.PrimitiveTypes.Int64), `[1`, ""}, {arrow.ListOf(arrow.PrimitiveTypes.Int64), `["1"]`, ""}, {arrow.ListOf(point), `[{"a":1},null,{"b":"z"}]`, `[{"a":1,"b":null},null,{"a":null,"b":"z"}]`},
 		{props, `{"k":1,"l":null}`, `[{"key":"k","value":1},{"key":"l","value":null}]`}, {props, `{}`, `[]`}, {props, `{"k":"v"}`, ""}, {props, `{"k":1,}`, ""}, {props, `[]`, ""},
