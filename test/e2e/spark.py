@@ -1,0 +1,69 @@
+"""Spark on a Delta table: spark.py COMMAND TABLE
+
+    read      prints the rows, in the form of readers.py
+    write     makes a table of every simple type by appends, an update and a checkpoint, then prints it
+    stream    reads the table by structured streaming, from its first version, and prints what came
+"""
+
+import os
+import sys
+import tempfile
+
+os.environ["TZ"] = "UTC"  # Spark turns times into local ones on their way to Python
+
+import datetime
+import json
+
+from readers import MARKED, plain
+from sparksession import session
+
+
+def value(v, kind):
+    if v is None:
+        return None
+    name = kind.typeName()
+    if name == "timestamp":
+        return v.replace(tzinfo=datetime.timezone.utc)
+    if name == "struct":
+        return {f.name: value(x, f.dataType) for f, x in zip(kind.fields, v)}
+    if name == "array":
+        return [value(x, kind.elementType) for x in v]
+    return v
+
+
+def show(frame):
+    for row in frame.toLocalIterator():
+        text = json.dumps({f.name: plain(value(x, f.dataType)) for f, x in zip(frame.schema.fields, row)}, allow_nan=False)
+        print(MARKED.sub(r"\1", text))
+
+
+def read(spark, path):
+    show(spark.read.format("delta").load(path))
+
+
+def write(spark, path):
+    frame = spark.range(0, 200).selectExpr(
+        "id", "cast(id * 3 as int) i32", "cast(id as smallint) i16", "cast(id % 100 as tinyint) i8",
+        "if(id % 3 = 0, null, id / 8) f64", "cast(id / 4 as float) f32", "id % 2 = 0 yes",
+        "if(id % 5 = 0, null, concat('t\u00e9xt \"', id, '\"')) text", "cast(concat('b', id) as binary) raw",
+        "date_add(date'1999-12-31', cast(id as int)) day",
+        "timestamp_micros(1600000000000000 + id * 1001) at",
+        "cast(id / 100 as decimal(12, 2)) price", "if(id % 4 = 0, null, array(id, null, id + 1)) list",
+        "named_struct('a', id, 'b', if(id % 2 = 0, null, concat('b', id))) pair")
+    frame.where("id < 100").write.format("delta").option("delta.checkpointInterval", "3").save(path)
+    for i in range(4):
+        frame.where("id >= %d and id < %d" % (100 + i * 25, 125 + i * 25)).write.format("delta").mode("append").save(path)
+    spark.sql("ALTER TABLE delta.`%s` SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')" % path)
+    spark.sql("UPDATE delta.`%s` SET i32 = -1 WHERE id %% 10 = 0" % path)
+    show(spark.read.format("delta").load(path))
+
+
+def stream(spark, path):
+    query = (spark.readStream.format("delta").load(path).writeStream.format("memory").queryName("seen")
+             .option("checkpointLocation", tempfile.mkdtemp()).trigger(availableNow=True).start())
+    query.awaitTermination(90)
+    show(spark.table("seen"))
+
+
+if __name__ == "__main__":
+    {"read": read, "write": write, "stream": stream}[sys.argv[1]](session(), sys.argv[2])
