@@ -113,6 +113,14 @@ func Kafka(t testing.TB) *RealKafka {
 	return k
 }
 
+// Kill ends the node at once.
+func (k *RealKafka) Kill(t testing.TB) {
+	t.Helper()
+	if _, err := command(t, nil, nil, script(t, "kafka.sh"), "kill", k.dir); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Start starts the node again after Kill.
 func (k *RealKafka) Start(t testing.TB) {
 	t.Helper()
