@@ -94,7 +94,7 @@ func (s *Server) fetchLog(ctx context.Context, slots []*fetchSlot, opts broker.F
 	got, err := s.log.Fetch(ctx, ranges, opts)
 	if err != nil {
 		if ctx.Err() != nil {
-			return errors.Join(errDraining, context.Cause(ctx))
+			return errors.Join(errPollCut, context.Cause(ctx))
 		}
 		for _, sl := range slots {
 			sl.out.ErrorCode = codeOf(err)

@@ -62,9 +62,7 @@ func (c *conn) serve() {
 			return // what was read is still answered
 		}
 		c.cancel(err)
-		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
-			c.s.lg.Warn("kafka connection closed", "peer", c.peer, "err", err)
-		}
+		c.logEnd(err)
 	}()
 	err := c.answerLoop()
 	c.cancel(err)
@@ -73,7 +71,12 @@ func (c *conn) serve() {
 		c.s.budget.Release(f.weight)
 	}
 	<-done
-	if err != nil && !errors.Is(err, net.ErrClosed) {
+	c.logEnd(err)
+}
+
+// logEnd says why a connection ended, unless the peer just went away.
+func (c *conn) logEnd(err error) {
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, errPollCut) {
 		c.s.lg.Warn("kafka connection closed", "peer", c.peer, "err", err)
 	}
 }

@@ -116,7 +116,7 @@ func (c *coordinator) join(ctx context.Context, r joinRequest) (joinResult, erro
 			g.arm(m)
 		}
 	}
-	return joinResult{}, errors.Join(errDraining, context.Cause(ctx))
+	return joinResult{}, errors.Join(errPollCut, context.Cause(ctx))
 }
 
 // joinLocked gives a result at once, or the member that has to wait.
@@ -320,7 +320,7 @@ func (c *coordinator) sync(ctx context.Context, r *kmsg.SyncGroupRequest) (syncR
 			g.arm(m)
 		}
 	}
-	return syncResult{}, errors.Join(errDraining, context.Cause(ctx))
+	return syncResult{}, errors.Join(errPollCut, context.Cause(ctx))
 }
 
 func (c *coordinator) syncLocked(r *kmsg.SyncGroupRequest) (syncResult, *member, *group) {

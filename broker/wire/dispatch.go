@@ -10,8 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// errNoLongPoll ends a connection whose long poll was cut by a drain: the client connects again elsewhere.
-var errDraining = errors.New("server is draining")
+// errPollCut ends a connection whose long poll was cut because its peer is gone or the server drains.
+var errPollCut = errors.New("long poll was cut")
 
 // api is one row of the table of what the server speaks.
 type api struct {

@@ -104,11 +104,11 @@ func (s *Server) Close() error {
 		return ErrClosed
 	}
 	s.closed = true
+	s.poll()
 	var err error
 	if s.ln != nil {
 		err = s.ln.Close()
 	}
-	s.poll()
 	s.groups.close()
 	for c := range s.conns {
 		c.drain()

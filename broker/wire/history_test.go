@@ -1,0 +1,97 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+func topicOf(partitions int32) broker.TopicConfig { return broker.TopicConfig{Partitions: partitions} }
+
+// fakeHistory holds records [2, 40) of partition 0 with a hole [20, 30) at the end of one fetch, in batches of 5.
+type fakeHistory struct{}
+
+const (
+	histStart, histEnd   = 2, 40
+	histHole, histHoleTo = 20, 30
+)
+
+func (fakeHistory) Start(_ context.Context, tp record.TopicPartition) (record.Offset, bool) {
+	return histStart, tp.Topic == "t"
+}
+
+func (fakeHistory) Fetch(_ context.Context, tp record.TopicPartition, from record.Offset, _ int) ([]byte, record.Offset, error) {
+	if from < histStart || from >= histEnd {
+		return nil, from, errors.New("asked for what the history does not hold")
+	}
+	if from >= histHole && from < histHoleTo {
+		return nil, histHoleTo, nil
+	}
+	b := record.NewBuilder(record.Zstd)
+	at := from
+	for ; at < min(from+5, histEnd) && at != histHole; at++ {
+		b.AppendAt(at, 1000+int64(at), nil, fmt.Appendf(nil, "v%d", at), nil)
+	}
+	raw, err := b.Build(from)
+	return raw, at, err
+}
+
+func (fakeHistory) OffsetForTime(_ context.Context, _ record.TopicPartition, ms int64) (record.Offset, bool, error) {
+	o := max(record.Offset(ms-1000), histStart)
+	if o >= histHole && o < histHoleTo {
+		o = histHoleTo
+	}
+	return o, o < histEnd, nil
+}
+
+// I4: below the log's start the history answers, at the same offsets, over the seam and over holes.
+func TestHistory(t *testing.T) {
+	log := newMemLog(t)
+	s := start(t, log, func(c *Config) { c.History = fakeHistory{}; c.DefaultPartitions = 1 })
+	ctx := within(t, 20*time.Second)
+	cl := client(t, s, kgo.ProducerLinger(0))
+	for i := range 60 {
+		r := &kgo.Record{Topic: "t", Value: fmt.Appendf(nil, "v%d", i), Timestamp: time.UnixMilli(int64(1000 + i))}
+		if err := cl.ProduceSync(ctx, r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tp := record.TopicPartition{Topic: "t"}
+	if _, err := log.DeleteRecords(ctx, tp, 35); err != nil {
+		t.Fatal(err)
+	}
+	got := consume(t, ctx, client(t, s, kgo.ConsumeTopics("t"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())), 48)
+	want := int64(histStart)
+	for _, r := range got {
+		if want == histHole {
+			want = histHoleTo
+		}
+		if r.Offset != want || string(r.Value) != fmt.Sprintf("v%d", want) {
+			t.Fatalf("offset %d value %s, want %d", r.Offset, r.Value, want)
+		}
+		want++
+	}
+	adm := kadm.NewClient(cl)
+	st, err := adm.ListStartOffsets(ctx, "t")
+	if o, _ := st.Lookup("t", 0); err != nil || o.Offset != histStart {
+		t.Fatalf("start %+v %v", o, err)
+	}
+	for ms, want := range map[int64]int64{1010: 10, 1025: 30, 1038: 38, 1050: 50} {
+		at, err := adm.ListOffsetsAfterMilli(ctx, ms, "t")
+		if o, _ := at.Lookup("t", 0); err != nil || o.Offset != want || o.Timestamp != 1000+want {
+			t.Errorf("offset at %d: %+v %v, want %d", ms, o, err, want)
+		}
+	}
+	below := client(t, s, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"t": {0: kgo.NewOffset().At(0)}}), kgo.ConsumeResetOffset(kgo.NoResetOffset()))
+	if errs := below.PollFetches(ctx).Errors(); len(errs) != 1 {
+		t.Fatalf("below the history: %v", errs)
+	}
+}
