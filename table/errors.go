@@ -1,0 +1,29 @@
+package table
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrUnsorted is returned for rows that do not come in ascending order of (partition, offset).
+	ErrUnsorted = errors.New("rows are not sorted by partition and offset")
+	// ErrNoPosition is returned for rows of an ordered table that have no partition or no offset.
+	ErrNoPosition = errors.New("row without partition or offset")
+	// ErrNoRows is returned by Close of a FileWriter that got none: an empty file has no use.
+	ErrNoRows = errors.New("the file has no rows")
+	// ErrClosed is returned by a FileWriter after Close or Abort.
+	ErrClosed = errors.New("the file writer is closed")
+)
+
+// DuplicateError says that two files hold the same record, or that one of two files which come in turn goes
+// back. One of them is not part of the log that the table holds (I4).
+type DuplicateError struct {
+	Partition int32
+	Offset    int64
+	Files     [2]string
+}
+
+func (e *DuplicateError) Error() string {
+	return fmt.Sprintf("partition %d offset %d is in the table twice: in %s and in %s", e.Partition, e.Offset, e.Files[0], e.Files[1])
+}

@@ -1,0 +1,137 @@
+package table
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/ledgerlake/ledgerlake/deltalog"
+)
+
+// namesProperty is the table property that keeps a mapping of system columns that is not the default one.
+const namesProperty = "ledgerlake.columns"
+
+// Names are the names of the system columns. An empty one says that the table has no such column.
+type Names struct {
+	Partition string `json:"partition,omitempty"` // int
+	Offset    string `json:"offset,omitempty"`    // long
+	Timestamp string `json:"timestamp,omitempty"` // timestamp, of millisecond precision in the log
+	Key       string `json:"key,omitempty"`       // binary
+	Headers   string `json:"headers,omitempty"`   // array<struct<key string, value binary>>
+	Value     string `json:"value,omitempty"`     // binary: the record's value as it was
+}
+
+// DefaultNames are the names of the system columns in tables that this program makes.
+func DefaultNames() Names {
+	return Names{Partition: "_partition", Offset: "_offset", Timestamp: "_timestamp", Key: "_key", Headers: "_headers", Value: "_value"}
+}
+
+// Ordered says whether the rows have a place in the log: a partition and an offset.
+func (n Names) Ordered() bool { return n.Partition != "" && n.Offset != "" }
+
+// systemTypes are the types of the system columns in their order.
+func systemTypes() [6]arrow.DataType {
+	header := arrow.StructOf(
+		arrow.Field{Name: "key", Type: arrow.BinaryTypes.String, Nullable: true},
+		arrow.Field{Name: "value", Type: arrow.BinaryTypes.Binary, Nullable: true},
+	)
+	return [6]arrow.DataType{
+		arrow.PrimitiveTypes.Int32, arrow.PrimitiveTypes.Int64, &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"},
+		arrow.BinaryTypes.Binary, arrow.ListOfField(arrow.Field{Name: "element", Type: header, Nullable: true}), arrow.BinaryTypes.Binary,
+	}
+}
+
+func (n Names) list() [6]string {
+	return [6]string{n.Partition, n.Offset, n.Timestamp, n.Key, n.Headers, n.Value}
+}
+
+func (n *Names) pointers() [6]*string {
+	return [6]*string{&n.Partition, &n.Offset, &n.Timestamp, &n.Key, &n.Headers, &n.Value}
+}
+
+// has says whether a column is one of the system columns.
+func (n Names) has(column string) bool {
+	for _, name := range n.list() {
+		if name != "" && name == column {
+			return true
+		}
+	}
+	return false
+}
+
+// SystemFields gives the system columns that the names keep, in their order. All are nullable: other engines
+// treat a table whose columns are required as one with constraints.
+func SystemFields(n Names) []arrow.Field {
+	types := systemTypes()
+	fields := make([]arrow.Field, 0, len(types))
+	for i, name := range n.list() {
+		if name != "" {
+			fields = append(fields, arrow.Field{Name: name, Type: types[i], Nullable: true})
+		}
+	}
+	return fields
+}
+
+func (n Names) validate() error {
+	seen := map[string]bool{}
+	for _, name := range n.list() {
+		if name != "" && seen[name] {
+			return fmt.Errorf("two system columns have the name %q", name)
+		}
+		seen[name] = true
+	}
+	return nil
+}
+
+// namesOf finds the system columns of an existing table. Names that the caller or the table's property gives
+// must be there with the right type; the default ones are used as far as they are.
+func namesOf(schema *arrow.Schema, meta *deltalog.Metadata, asked Names) (Names, error) {
+	strict := asked != Names{}
+	if raw, ok := meta.Configuration[namesProperty]; ok && !strict {
+		if err := json.Unmarshal([]byte(raw), &asked); err != nil {
+			return Names{}, fmt.Errorf("table property %s: %w", namesProperty, err)
+		}
+		strict = true
+	} else if !strict {
+		asked = DefaultNames()
+	}
+	types := systemTypes()
+	for i, name := range asked.pointers() {
+		if *name == "" {
+			continue
+		}
+		f, ok := schema.FieldsByName(*name)
+		fits := ok && len(f) == 1 && sameType(f[0].Type, types[i])
+		if !fits && strict {
+			return Names{}, fmt.Errorf("the table has no column %q of type %s", *name, types[i])
+		}
+		if !fits {
+			*name = ""
+		}
+	}
+	return asked, asked.validate()
+}
+
+// sameType compares types without regard to what may be null.
+func sameType(a, b arrow.DataType) bool {
+	if a.ID() != b.ID() {
+		return false
+	}
+	switch a := a.(type) {
+	case *arrow.ListType:
+		return sameType(a.Elem(), b.(*arrow.ListType).Elem())
+	case *arrow.StructType:
+		o := b.(*arrow.StructType)
+		if a.NumFields() != o.NumFields() {
+			return false
+		}
+		for i, f := range a.Fields() {
+			if f.Name != o.Field(i).Name || !sameType(f.Type, o.Field(i).Type) {
+				return false
+			}
+		}
+		return true
+	}
+	return arrow.TypeEqual(a, b)
+}

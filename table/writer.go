@@ -1,0 +1,302 @@
+package table
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+	"github.com/google/uuid"
+
+	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/objstore"
+)
+
+// WriterOptions are the settings of one data file. The zero value is ready for use.
+type WriterOptions struct {
+	// Snapshot whose schema the file is written for. Default: that of Open or the last Refresh.
+	Snapshot *deltalog.Snapshot
+	// PartitionValues, serialized, of a table with partition columns. Batches then lack these columns.
+	PartitionValues map[string]*string
+	// RowGroupBytes and RowGroupRows end a row group, whichever comes first: raw bytes, default 64 MiB, and
+	// rows, default 1 Mi.
+	RowGroupBytes int64
+	RowGroupRows  int64
+}
+
+func (o WriterOptions) withDefaults(t *Table) WriterOptions {
+	if o.Snapshot == nil {
+		o.Snapshot = t.current()
+	}
+	if o.RowGroupBytes == 0 {
+		o.RowGroupBytes = 64 << 20
+	}
+	if o.RowGroupRows == 0 {
+		o.RowGroupRows = 1 << 20
+	}
+	return o
+}
+
+func (o WriterOptions) validate() error {
+	if o.RowGroupBytes < 0 || o.RowGroupRows < 0 {
+		return fmt.Errorf("file writer options: negative row group size")
+	}
+	for _, c := range o.Snapshot.Metadata().PartitionColumns {
+		if _, ok := o.PartitionValues[c]; !ok {
+			return fmt.Errorf("file writer options: no value for partition column %q", c)
+		}
+	}
+	if len(o.PartitionValues) != len(o.Snapshot.Metadata().PartitionColumns) {
+		return fmt.Errorf("file writer options: values for %d partition columns, the table has %d", len(o.PartitionValues), len(o.Snapshot.Metadata().PartitionColumns))
+	}
+	return nil
+}
+
+// FileWriter writes one data file. Rows come sorted by (partition, offset). Larger batches are written faster:
+// tens of thousands of rows at a time.
+type FileWriter struct {
+	t      *Table
+	opts   WriterOptions
+	schema *arrow.Schema // of the batches and the file
+	name   string
+	ctx    context.Context //nolint:containedctx // the object is created with the first rows, under the writer's context
+
+	sink  objstore.Writer
+	out   *countingWriter
+	pq    *pqarrow.FileWriter
+	order *orderCheck
+	stats *statsBuilder
+	rows  int64
+	group int64 // raw bytes in the row group
+	err   error // sticky
+	done  bool
+}
+
+// NewFileWriter begins a data file. Nothing is written before the first rows; ctx must last until Close.
+func (t *Table) NewFileWriter(ctx context.Context, opts WriterOptions) (*FileWriter, error) {
+	opts = opts.withDefaults(t)
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	if err := opts.Snapshot.CheckWritable(); err != nil {
+		return nil, err
+	}
+	full, err := t.Schema(opts.Snapshot)
+	if err != nil {
+		return nil, err
+	}
+	meta := opts.Snapshot.Metadata()
+	fields := slices.DeleteFunc(slices.Clone(full.Fields()), func(f arrow.Field) bool {
+		return f.Type.ID() == arrow.NULL || slices.Contains(meta.PartitionColumns, f.Name)
+	})
+	w := &FileWriter{t: t, opts: opts, ctx: ctx, schema: arrow.NewSchema(fields, nil), name: "part-" + uuid.NewString() + ".snappy.parquet"}
+	if w.order, err = newOrderCheck(w.schema, t.Names); err != nil {
+		return nil, err
+	}
+	w.stats = newStatsBuilder(w.schema, statsColumnsOf(meta.Configuration))
+	return w, nil
+}
+
+// Schema is what batches must have: the table's columns without partition columns and without void ones.
+func (w *FileWriter) Schema() *arrow.Schema { return w.schema }
+
+// Write adds rows. Columns are matched by position; their types must be those of Schema. The batch is not kept.
+// After an error the writer is good for Abort only.
+func (w *FileWriter) Write(rb arrow.RecordBatch) error {
+	switch {
+	case w.done:
+		return ErrClosed
+	case w.err != nil:
+		return w.err
+	case rb.NumRows() == 0:
+		return nil
+	}
+	if err := w.write(rb); err != nil {
+		w.err = fmt.Errorf("write %s: %w", w.name, err)
+		return w.err
+	}
+	return nil
+}
+
+func (w *FileWriter) write(rb arrow.RecordBatch) (err error) {
+	defer recoverTo(&err)
+	rb, err = conform(rb, w.schema)
+	if err != nil {
+		return err
+	}
+	defer rb.Release()
+	if err := w.order.check(rb); err != nil {
+		return err
+	}
+	if w.pq == nil {
+		if err := w.start(rb); err != nil {
+			return err
+		}
+	}
+	raw := rawSize(rb.Columns())
+	if w.group > 0 && w.group+raw > w.opts.RowGroupBytes {
+		if err := w.pq.NewBufferedRowGroupChecked(); err != nil {
+			return err
+		}
+		w.group = 0
+	}
+	if err := w.pq.WriteBuffered(rb); err != nil {
+		return err
+	}
+	w.stats.add(rb)
+	w.group += raw
+	w.rows += rb.NumRows()
+	return nil
+}
+
+// start creates the object; the first rows decide on the encodings.
+func (w *FileWriter) start(first arrow.RecordBatch) error {
+	sink, err := w.t.Store.Create(w.ctx, w.name)
+	if err != nil {
+		return err
+	}
+	w.sink, w.out = sink, &countingWriter{w: bufio.NewWriterSize(sink, 1<<20)}
+	w.pq, err = pqarrow.NewFileWriter(w.schema, w.out, writerProperties(first, w.t.Names, w.opts), pqarrow.DefaultWriterProps())
+	return err
+}
+
+// NumRows is the number of rows so far.
+func (w *FileWriter) NumRows() int64 { return w.rows }
+
+// Bytes is about the size of the file so far, compressed; what is still being encoded is not in it.
+func (w *FileWriter) Bytes() int64 {
+	if w.pq == nil {
+		return 0
+	}
+	return max(w.out.n, w.pq.TotalCompressedBytes())
+}
+
+// Close publishes the file and gives the action that makes it part of the table once it is committed. After an
+// error nothing is left behind, as far as the store could be told.
+func (w *FileWriter) Close(ctx context.Context) (deltalog.Add, error) {
+	if w.done {
+		return deltalog.Add{}, ErrClosed
+	}
+	if w.err == nil && w.rows == 0 {
+		w.err = ErrNoRows
+	}
+	if w.err == nil {
+		w.err = ctx.Err()
+	}
+	if w.err == nil {
+		w.err = w.finish()
+	}
+	if w.err != nil {
+		return deltalog.Add{}, errors.Join(fmt.Errorf("close %s: %w", w.name, w.err), w.Abort())
+	}
+	w.done = true
+	if err := w.sink.Close(); err != nil {
+		return deltalog.Add{}, fmt.Errorf("publish %s: %w", w.name, err)
+	}
+	return w.add(), nil
+}
+
+func (w *FileWriter) finish() (err error) {
+	defer recoverTo(&err)
+	if err := w.pq.Close(); err != nil {
+		return err
+	}
+	return w.out.w.Flush()
+}
+
+func (w *FileWriter) add() deltalog.Add {
+	values := w.opts.PartitionValues
+	if values == nil {
+		values = map[string]*string{}
+	}
+	a := deltalog.Add{Path: w.name, PartitionValues: values, Size: w.out.n, ModificationTime: w.t.cfg.Clock().UnixMilli(),
+		DataChange: true, Stats: w.stats.json()}
+	if w.order.on {
+		tag := w.order.ranges.tag()
+		a.Tags = map[string]*string{RangesTag: &tag}
+	}
+	return a
+}
+
+// Abort drops the file. It does nothing after Close or another Abort.
+func (w *FileWriter) Abort() error {
+	if w.done {
+		return nil
+	}
+	w.done = true
+	if w.sink == nil {
+		return nil
+	}
+	return w.sink.Abort()
+}
+
+// countingWriter is not an io.Closer: the Parquet writer would close, and so publish, what it writes to.
+type countingWriter struct {
+	w *bufio.Writer
+	n int64
+}
+
+func (c *countingWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// orderCheck refuses rows that are out of order and collects the ranges of those that are not.
+type orderCheck struct {
+	on        bool
+	part, off int // columns
+	ranges    rangeList
+	lastPart  int32
+	lastOff   int64
+	any       bool
+}
+
+func newOrderCheck(schema *arrow.Schema, n Names) (*orderCheck, error) {
+	if !n.Ordered() {
+		return &orderCheck{}, nil
+	}
+	p, o := schema.FieldIndices(n.Partition), schema.FieldIndices(n.Offset)
+	if len(p) != 1 || len(o) != 1 {
+		return nil, fmt.Errorf("cannot write: %s and %s are not both columns of the data files", n.Partition, n.Offset)
+	}
+	return &orderCheck{on: true, part: p[0], off: o[0]}, nil
+}
+
+func (c *orderCheck) check(rb arrow.RecordBatch) error {
+	if !c.on {
+		return nil
+	}
+	pa, ok1 := rb.Column(c.part).(*array.Int32)
+	oa, ok2 := rb.Column(c.off).(*array.Int64)
+	if !ok1 || !ok2 {
+		return fmt.Errorf("columns %s and %s are not int and long", rb.ColumnName(c.part), rb.ColumnName(c.off))
+	}
+	if pa.NullN() > 0 || oa.NullN() > 0 {
+		return ErrNoPosition
+	}
+	parts, offs := pa.Int32Values(), oa.Int64Values()
+	for i, p := range parts {
+		o := offs[i]
+		if c.any && (p < c.lastPart || p == c.lastPart && o <= c.lastOff) {
+			return fmt.Errorf("%w: partition %d offset %d after partition %d offset %d", ErrUnsorted, p, o, c.lastPart, c.lastOff)
+		}
+		if o < 0 || p < 0 || o == 1<<63-1 {
+			return fmt.Errorf("%w: partition %d offset %d", ErrNoPosition, p, o)
+		}
+		c.ranges.add(p, o)
+		c.lastPart, c.lastOff, c.any = p, o, true
+	}
+	return nil
+}
+
+// recoverTo turns a panic of the Parquet library into an error (I8).
+func recoverTo(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("the Parquet library panicked: %v", p)
+	}
+}
