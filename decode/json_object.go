@@ -218,6 +218,10 @@ func (d *JSON) object(o *object, b []byte, i, row int) int {
 		if i < 0 {
 			return d.at(k.name)
 		}
+		if i < len(b) && b[i] == ',' {
+			i = skipSpace(b, i+1)
+			continue
+		}
 		if i = skipSpace(b, i); i < len(b) && b[i] == ',' {
 			i = skipSpace(b, i+1)
 			continue
