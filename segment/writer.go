@@ -11,6 +11,10 @@ import (
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
+// maxIndexGap is how much log without an index entry is taken to mean that a crash lost entries. A batch
+// larger than this makes OpenWriter build an index that was good.
+const maxIndexGap = 4 << 20
+
 // Writer appends batches to a segment. When to begin a new one is for the caller to decide.
 type Writer struct {
 	fs          vfs.FS
@@ -63,12 +67,12 @@ func (w *Writer) load(info Info) error {
 	if err != nil {
 		return err
 	}
-	if info.Size > 0 && (!ok || !tok) {
-		return w.rebuild(info)
-	}
 	w.x.offsets, w.x.times, w.x.since = offsets, times, info.Size
 	if n := len(offsets); n > 0 {
 		w.x.since -= int64(offsets[n-1].Pos)
+	}
+	if info.Size > 0 && (!ok || !tok || w.x.since > maxIndexGap) {
+		return w.rebuild(info)
 	}
 	w.newIndex = true // what stands behind the good part must go
 	return nil

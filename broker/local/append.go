@@ -1,0 +1,135 @@
+package local
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+// Append adds one batch. See broker.Log.
+func (l *Log) Append(ctx context.Context, tp record.TopicPartition, batch []byte) (broker.AppendResult, error) {
+	if err := l.enter(); err != nil {
+		return broker.AppendResult{}, err
+	}
+	defer l.leave()
+	p, err := l.partition(tp)
+	if err != nil {
+		return broker.AppendResult{}, err
+	}
+	h, err := l.validate(p.topic.config(), batch)
+	if err != nil {
+		return broker.AppendResult{}, fmt.Errorf("append to %s: %w", tp, err)
+	}
+	if l.cfg.Durability == DurabilityNone {
+		return l.appendNow(p, batch, h)
+	}
+	return l.appendGroup(ctx, p, batch, h)
+}
+
+// prepareLocked gives the batch its offset, or finds that it is a retry.
+func (p *partition) prepareLocked(batch []byte, h *record.BatchHeader) (*produced, error) {
+	if p.deleted {
+		return nil, fmt.Errorf("%s: %w", p.tp(), broker.ErrUnknownTopic)
+	}
+	if h.ProducerID >= 0 {
+		first, err := p.checkProducerLocked(*h)
+		if first != nil || err != nil {
+			return first, err
+		}
+	}
+	h.BaseOffset, h.LeaderEpoch = p.next, 0
+	record.SetBaseOffset(batch, h.BaseOffset)
+	record.SetLeaderEpoch(batch, h.LeaderEpoch)
+	return nil, nil
+}
+
+func (p *partition) resultLocked(h record.BatchHeader, first *produced) broker.AppendResult {
+	res := broker.AppendResult{Base: h.BaseOffset, LogAppendTime: -1, LogStart: p.start}
+	if first != nil {
+		res.Base, res.Duplicate, h.MaxTimestamp = first.Base, true, first.Time
+	}
+	if h.LogAppendTime() {
+		res.LogAppendTime = h.MaxTimestamp
+	}
+	return res
+}
+
+// appendNow writes straight into the segment (DurabilityNone).
+func (l *Log) appendNow(p *partition, batch []byte, h record.BatchHeader) (broker.AppendResult, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	first, err := p.prepareLocked(batch, &h)
+	if err != nil || first != nil {
+		return p.resultLocked(h, first), err
+	}
+	if err := p.writeLocked(batch, h); err != nil {
+		return broker.AppendResult{}, fmt.Errorf("append to %s: %w: %w", p.tp(), broker.ErrStorage, err)
+	}
+	p.noteProducerLocked(h, l.cfg.Clock().UnixMilli())
+	l.wrote(len(batch))
+	return p.resultLocked(h, nil), nil
+}
+
+// appendGroup queues the batch for the journal and waits until it is durable and visible.
+func (l *Log) appendGroup(ctx context.Context, p *partition, batch []byte, h record.BatchHeader) (broker.AppendResult, error) {
+	weight := min(int64(len(batch)), l.cfg.QueueBytes)
+	if err := l.budget.Acquire(ctx, weight); err != nil {
+		return broker.AppendResult{}, fmt.Errorf("append to %s: %w", p.tp(), err)
+	}
+	defer l.budget.Release(weight)
+	e, _ := l.entries.Get().(*entry)
+	if e == nil {
+		e = &entry{done: make(chan error, 1)}
+	}
+	p.mu.Lock()
+	first, err := p.prepareLocked(batch, &h)
+	if err != nil {
+		p.mu.Unlock()
+		return broker.AppendResult{}, err
+	}
+	e.p = p
+	if first != nil {
+		// The first append may still be on its way to the disk: its retry is answered behind it (I1).
+		e.kind, e.batch = entryBarrier, nil
+	} else {
+		e.kind, e.offset, e.batch, e.h = FrameBatch, h.BaseOffset, batch, h
+	}
+	if err := l.queue.push(e); err != nil {
+		p.mu.Unlock()
+		return broker.AppendResult{}, err
+	}
+	if first == nil {
+		p.next = h.LastOffset() + 1
+		p.noteProducerLocked(h, l.cfg.Clock().UnixMilli())
+	}
+	res := p.resultLocked(h, first)
+	p.mu.Unlock()
+	err = <-e.done
+	e.p, e.batch = nil, nil
+	l.entries.Put(e)
+	if err != nil {
+		return broker.AppendResult{}, fmt.Errorf("append to %s: %w", p.tp(), err)
+	}
+	if first == nil {
+		l.wrote(len(batch))
+	}
+	return res, nil
+}
+
+// wrote counts towards the next checkpoint.
+func (l *Log) wrote(n int) {
+	if l.sinceCheckpoint.Add(int64(n)) >= l.cfg.CheckpointBytes {
+		l.requestCheckpoint()
+	}
+}
+
+// submit sends a mark through the journal and waits for it.
+func (l *Log) submit(e *entry) error {
+	e.done = make(chan error, 1)
+	if err := l.queue.push(e); err != nil {
+		return err
+	}
+	return <-e.done
+}

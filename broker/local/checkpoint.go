@@ -1,0 +1,317 @@
+package local
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"path"
+	"slices"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/internal/vfs"
+	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/segment"
+)
+
+const (
+	checkpointFile    = "checkpoint"
+	checkpointVersion = 1
+	checkpointMagic   = "ledgerlake-checkpoint"
+)
+
+// checkpointState is the content of the checkpoint file: a line with magic, version, CRC-32C and length,
+// then this as JSON.
+type checkpointState struct {
+	Journal    uint64           `json:"journal"`    // the first file that is to be replayed
+	Durability string           `json:"durability"` // of the log that runs from here on
+	Partitions []partitionState `json:"partitions"`
+}
+
+// partitionState is what recovery must know of one partition.
+type partitionState struct {
+	Topic     string              `json:"topic"` // id, in hex
+	Partition int32               `json:"partition"`
+	Start     record.Offset       `json:"start"`
+	End       record.Offset       `json:"end"`
+	Hold      record.Offset       `json:"hold,omitempty"`
+	Held      bool                `json:"held,omitempty"`
+	Segments  []segmentState      `json:"segments,omitempty"`
+	Producers map[int64]*producer `json:"producers,omitempty"`
+}
+
+type segmentState struct {
+	segment.Info
+	Sealed   bool  `json:",omitempty"`
+	Created  int64 // Unix ms
+	Appended int64
+}
+
+// snapshot is the log at one point of the journal.
+type snapshot struct {
+	journal uint64
+	state   checkpointState
+	sync    []syncJob
+	dropped []droppedSegment
+	err     error
+}
+
+type syncJob struct {
+	p      *partition
+	sealed []*seg
+	active *segment.Writer
+	dir    bool
+}
+
+type droppedSegment struct {
+	dir string
+	s   *seg
+}
+
+// snapshotInto takes the state of all partitions; the applier calls it, so that exactly the journal's frames
+// before the checkpoint are in it.
+func (l *Log) snapshotInto(snap *snapshot) {
+	expired := l.cfg.Clock().Add(-l.cfg.ProducerExpiry).UnixMilli()
+	snap.state = checkpointState{Durability: l.cfg.Durability.String(), Partitions: []partitionState{}}
+	for _, p := range l.all() {
+		p.mu.Lock()
+		p.expireProducersLocked(expired)
+		if p.changed {
+			snap.err = errors.Join(snap.err, p.snapshotLocked(snap))
+		}
+		if p.cached != nil {
+			snap.state.Partitions = append(snap.state.Partitions, *p.cached)
+		}
+		p.mu.Unlock()
+	}
+}
+
+// snapshotLocked remembers the partition's state and what must be synced before it may be relied on.
+func (p *partition) snapshotLocked(snap *snapshot) error {
+	for _, s := range p.droppedLocked() {
+		snap.dropped = append(snap.dropped, droppedSegment{p.dir, s})
+	}
+	st := &partitionState{Topic: hex.EncodeToString(p.topic.id[:]), Partition: p.number, Start: p.start, End: p.end,
+		Hold: p.hold, Held: p.held, Producers: map[int64]*producer{}}
+	job := syncJob{p: p, dir: p.newFiles}
+	for _, s := range p.segs {
+		st.Segments = append(st.Segments, segmentState{Info: s.state(), Sealed: s.sealed, Created: s.created, Appended: s.appended})
+		switch {
+		case s.w == nil:
+		case s.sealed:
+			job.sealed = append(job.sealed, s)
+		default:
+			job.active = s.w
+			if err := s.w.FlushIndex(false); err != nil {
+				return err
+			}
+		}
+	}
+	for id, s := range p.producers {
+		st.Producers[id] = &producer{Epoch: s.Epoch, Last: slices.Clone(s.Last), Seen: s.Seen}
+	}
+	p.cached, p.changed, p.newFiles = st, false, false
+	snap.sync = append(snap.sync, job)
+	return nil
+}
+
+// Checkpoint makes the segments durable and drops the journal before them. The log calls it by itself.
+func (l *Log) Checkpoint() error {
+	if err := l.enter(); err != nil {
+		return err
+	}
+	defer l.leave()
+	l.maintain.Lock()
+	defer l.maintain.Unlock()
+	return l.checkpointLocked()
+}
+
+func (l *Log) checkpointLocked() error {
+	l.sinceCheckpoint.Store(0)
+	snap := &snapshot{}
+	if err := l.submit(&entry{kind: entryCheckpoint, snap: snap}); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	if err := l.finish(snap); err != nil {
+		l.spoil(snap)
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	return nil
+}
+
+// finalCheckpoint is that of Close and of recovery, when nothing else runs.
+func (l *Log) finalCheckpoint() error {
+	snap := &snapshot{}
+	l.snapshotInto(snap)
+	snap.journal = l.journal.seq
+	if l.journal.file != nil {
+		snap.journal++ // no file of that number is there: nothing to replay
+	}
+	if err := l.finish(snap); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	return nil
+}
+
+// spoil makes the next checkpoint look at everything again that this one was to make durable.
+func (l *Log) spoil(snap *snapshot) {
+	for _, job := range snap.sync {
+		job.p.mu.Lock()
+		job.p.changed = true
+		job.p.newFiles = job.p.newFiles || job.dir
+		job.p.mu.Unlock()
+	}
+}
+
+// finish syncs what the snapshot relies on, writes it, and removes what it makes superfluous.
+func (l *Log) finish(snap *snapshot) error {
+	if snap.err != nil {
+		return snap.err
+	}
+	for _, job := range snap.sync {
+		if err := job.run(); err != nil {
+			if job.p.isDeleted() {
+				continue
+			}
+			// The page cache may have lost what it could not write: only the journal can be trusted now.
+			return l.fail(err)
+		}
+	}
+	snap.state.Journal = snap.journal
+	if err := l.writeCheckpoint(&snap.state); err != nil {
+		return err
+	}
+	for _, job := range snap.sync {
+		job.closeSealed()
+	}
+	for _, d := range snap.dropped {
+		if d.s.w != nil {
+			if err := d.s.w.Close(); err != nil {
+				l.cfg.Logger.Warn("close a dropped segment", "dir", d.dir, "error", err)
+			}
+		}
+		if err := segment.Remove(l.fs, d.dir, d.s.info.Base); err != nil {
+			l.cfg.Logger.Warn("remove a segment; the next start will", "dir", d.dir, "error", err)
+		}
+	}
+	return l.dropJournals(snap.journal)
+}
+
+func (p *partition) isDeleted() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.deleted
+}
+
+func (j *syncJob) run() error {
+	for _, s := range j.sealed {
+		if err := s.w.Seal(); err != nil {
+			return err
+		}
+	}
+	if j.active != nil {
+		if err := j.active.SyncLog(); err != nil {
+			return err
+		}
+	}
+	if j.dir {
+		return j.p.log.fs.SyncDir(j.p.dir)
+	}
+	return nil
+}
+
+// closeSealed closes the files of segments that are durable; reads open them by name from now on.
+func (j *syncJob) closeSealed() {
+	j.p.mu.Lock()
+	defer j.p.mu.Unlock()
+	if j.p.deleted {
+		return // closed already
+	}
+	for _, s := range j.sealed {
+		w := s.w
+		s.w = nil
+		if err := w.Close(); err != nil {
+			j.p.log.cfg.Logger.Warn("close segment", "dir", j.p.dir, "error", err)
+		}
+	}
+}
+
+func (l *Log) writeCheckpoint(state *checkpointState) error {
+	body, err := json.Marshal(state)
+	if err != nil {
+		return fmt.Errorf("write checkpoint: %w", err)
+	}
+	head := fmt.Sprintf("%s %d %08x %d\n", checkpointMagic, checkpointVersion, crc32.Checksum(body, castagnoli()), len(body))
+	if err := vfs.WriteFileAtomic(l.fs, l.cfg.Dir, checkpointFile, append([]byte(head), body...)); err != nil {
+		return fmt.Errorf("write checkpoint: %w: %w", broker.ErrStorage, err)
+	}
+	return nil
+}
+
+// readCheckpoint gives nil when there is no checkpoint.
+func readCheckpoint(fsys vfs.FS, dir string) (*checkpointState, error) {
+	name := path.Join(dir, checkpointFile)
+	b, err := vfs.ReadFile(fsys, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read checkpoint: %w", err)
+	}
+	damage := func(pos int, expected, found string) error {
+		return &segment.DamageError{Finding: segment.Finding{File: name, Offset: int64(pos), Expected: expected, Found: found}}
+	}
+	head, body, ok := bytes.Cut(b, []byte("\n"))
+	var version, length int
+	var crc uint32
+	if _, err := fmt.Sscanf(string(head), checkpointMagic+" %d %x %d", &version, &crc, &length); !ok || err != nil {
+		return nil, damage(0, "a checkpoint's first line", fmt.Sprintf("%.40q", b))
+	}
+	if version != checkpointVersion {
+		return nil, damage(0, fmt.Sprintf("version %d", checkpointVersion), fmt.Sprint(version))
+	}
+	if length != len(body) {
+		return nil, damage(len(head)+1, fmt.Sprintf("%d bytes", length), fmt.Sprint(len(body)))
+	}
+	if sum := crc32.Checksum(body, castagnoli()); sum != crc {
+		return nil, damage(len(head)+1, fmt.Sprintf("CRC-32C %08x", crc), fmt.Sprintf("%08x", sum))
+	}
+	state := &checkpointState{}
+	if err := json.Unmarshal(body, state); err != nil {
+		return nil, damage(len(head)+1, "JSON", err.Error())
+	}
+	return state, nil
+}
+
+// dropJournals removes the journal files before a sequence number.
+func (l *Log) dropJournals(before uint64) error {
+	seqs, err := listJournals(l.fs, l.journalDir)
+	if err != nil {
+		return err
+	}
+	for _, seq := range seqs {
+		if seq < before {
+			if err := l.fs.Remove(journalName(l.journalDir, seq)); err != nil {
+				return fmt.Errorf("drop journal: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+func listJournals(fsys vfs.FS, dir string) ([]uint64, error) {
+	entries, err := fsys.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("list journals: %w", err)
+	}
+	var out []uint64
+	for _, e := range entries {
+		if seq, ok := parseJournalName(e.Name()); ok {
+			out = append(out, seq)
+		}
+	}
+	return out, nil
+}

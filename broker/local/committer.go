@@ -1,0 +1,194 @@
+package local
+
+import (
+	"sync"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+// Kinds of queue entries that are not frames.
+const (
+	entryBarrier    FrameKind = 0   // done when all before it is
+	entryCheckpoint FrameKind = 255 // a checkpoint begins here
+)
+
+// entry waits in the queue for the journal. It is done when done gets its error.
+type entry struct {
+	kind   FrameKind
+	p      *partition
+	offset record.Offset
+	batch  []byte
+	h      record.BatchHeader
+	snap   *snapshot // of a checkpoint
+	done   chan error
+}
+
+// queue holds entries in the order in which partitions gave their offsets.
+type queue struct {
+	mu      sync.Mutex
+	entries []*entry
+	bytes   int
+	closed  bool
+	wake    chan struct{} // capacity 1
+}
+
+func (q *queue) push(e *entry) error {
+	q.mu.Lock()
+	if q.closed {
+		q.mu.Unlock()
+		return broker.ErrClosed
+	}
+	q.entries = append(q.entries, e)
+	q.bytes += len(e.batch)
+	q.mu.Unlock()
+	q.signal()
+	return nil
+}
+
+func (q *queue) signal() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take gives all entries and takes an empty slice in return; closed is true when there are none and will
+// be none.
+func (q *queue) take(empty []*entry) (got []*entry, closed bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	got, q.entries, q.bytes = q.entries, empty, 0
+	return got, q.closed && len(got) == 0
+}
+
+func (q *queue) size() (entries, bytes int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.entries), q.bytes
+}
+
+func (q *queue) close() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.signal()
+}
+
+// group is what one sync made durable, or failed to.
+type group struct {
+	entries []*entry
+	err     error
+}
+
+// commitLoop writes groups to the journal. While it syncs one, the next gathers.
+func (l *Log) commitLoop() {
+	defer close(l.groups)
+	var last int // entries of the last group
+	var syncTime time.Duration
+	for {
+		var spare []*entry
+		select {
+		case spare = <-l.spare:
+		default:
+		}
+		if n, _ := l.queue.size(); n > 0 && n < last/2 {
+			l.linger(last, min(l.cfg.GroupDelay, syncTime/4))
+		}
+		entries, closed := l.queue.take(spare)
+		if closed {
+			return
+		}
+		if len(entries) == 0 {
+			<-l.queue.wake
+			continue
+		}
+		begin := time.Now()
+		err := l.failure()
+		if err == nil {
+			if err = l.writeGroup(entries); err != nil {
+				err = l.fail(err)
+			}
+		}
+		last, syncTime = len(entries), time.Since(begin)
+		l.groups <- group{entries, err}
+	}
+}
+
+// linger waits for the appenders of the last group to come back: a sync for few of them now would make the
+// others wait for a second one. It is a fraction of what a sync costs, so one that is alone loses little.
+func (l *Log) linger(want int, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		n, bytes := l.queue.size()
+		if n >= want || bytes >= l.cfg.GroupBytes {
+			return
+		}
+		select {
+		case <-l.queue.wake:
+		case <-timer.C:
+			l.queue.signal() // a wake-up that was taken here belongs to the loop
+			return
+		case <-l.closed:
+			return
+		}
+	}
+}
+
+func (l *Log) writeGroup(entries []*entry) error {
+	for _, e := range entries {
+		var err error
+		switch e.kind {
+		case entryBarrier:
+		case entryCheckpoint:
+			if err = l.journal.rotate(); err == nil {
+				e.snap.journal = l.journal.seq
+			}
+		default:
+			err = l.journal.add(Frame{Kind: e.kind, Topic: e.p.topic.id, Partition: e.p.number, Offset: e.offset, Payload: e.batch})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return l.journal.flush()
+}
+
+// applyLoop brings durable entries into the partitions, in the order of the journal.
+func (l *Log) applyLoop() {
+	var broken error
+	for g := range l.groups {
+		for i, e := range g.entries {
+			err := g.err
+			if err == nil {
+				err = broken
+			}
+			if err == nil {
+				if err = l.apply(e); err != nil {
+					broken = l.fail(err)
+					err = broken
+				}
+			}
+			g.entries[i] = nil
+			e.done <- err
+		}
+		select {
+		case l.spare <- g.entries[:0]:
+		default:
+		}
+	}
+}
+
+func (l *Log) apply(e *entry) error {
+	switch e.kind {
+	case entryBarrier:
+		return nil
+	case entryCheckpoint:
+		l.snapshotInto(e.snap)
+		return nil
+	default:
+		return e.p.apply(e)
+	}
+}

@@ -1,0 +1,26 @@
+// Package local is the embedded log: a broker.Log on one machine's disk whose acknowledged records survive
+// power loss (I1) under offsets that are given once (I2).
+//
+// Layout of the directory: lock; topics.json (topics and their settings); producers.json (the next block of
+// producer ids); checkpoint; journal/<sequence, 20 digits>.wal; data/<topic>-<partition>/ with Kafka's own
+// segment files.
+//
+// Durability is a journal that all partitions share. Append gives a batch its offset under the partition's
+// lock and queues it; one committer writes what has gathered into the journal and syncs it once; one applier
+// then writes the batches into their segments through the page cache, moves the high watermarks, wakes
+// fetches and acknowledges. Segments are synced only by a checkpoint, which also writes down their lengths
+// and drops the journal files before it. Recovery cuts every segment at its checkpointed length, since what
+// lies behind that proves nothing, and replays the journal. With DurabilityNone batches go straight into the
+// segments, as with Kafka's defaults, and recovery keeps the undamaged batches that it finds; marks such as
+// log starts and holds go through the journal all the same.
+//
+// All methods are safe for concurrent use. Fetch waits without polling. Append ignores its context once the
+// batch is queued: the batch belongs to the log until Append returns.
+//
+// A failed write or sync of the journal or of a segment fails the log for good: all pending and later
+// changes get broker.ErrStorage, what was acknowledged before can still be read, and nothing is written any
+// more. What the disk then holds of the failed group is unknown, so the log does not try to go on; Open
+// recovers it. A checkpoint that fails for other reasons, such as a full disk, is tried again later.
+//
+// DeleteRecords is an order of a client and is followed even beyond a hold; retention never is (I6).
+package local

@@ -1,0 +1,274 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"sort"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/segment"
+)
+
+// defaultFetchBytes is for ranges that set no limit.
+const defaultFetchBytes = 1 << 20
+
+// waiter is a Fetch that waits for more.
+type waiter struct{ ch chan struct{} } // capacity 1
+
+func (w *waiter) wake() {
+	select {
+	case w.ch <- struct{}{}:
+	default:
+	}
+}
+
+func newTicker(d time.Duration) *time.Ticker { return time.NewTicker(d) }
+
+// Bounds gives the marks of a partition.
+func (l *Log) Bounds(_ context.Context, tp record.TopicPartition) (broker.Bounds, error) {
+	if l.isClosed() {
+		return broker.Bounds{}, broker.ErrClosed
+	}
+	p, err := l.partition(tp)
+	if err != nil {
+		return broker.Bounds{}, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.boundsLocked(), nil
+}
+
+// fetch is one call of Fetch.
+type fetch struct {
+	l      *Log
+	ranges []broker.FetchRange
+	opts   broker.FetchOptions
+	parts  []*partition // of the ranges; nil where there is none
+	seen   []int64      // partition.bytes when it was read
+	got    int
+}
+
+// Fetch answers all ranges. See broker.Source.
+func (l *Log) Fetch(ctx context.Context, ranges []broker.FetchRange, opts broker.FetchOptions) ([]broker.Fetched, error) {
+	f := &fetch{l: l, ranges: ranges, opts: opts, parts: make([]*partition, len(ranges)), seen: make([]int64, len(ranges))}
+	for i, r := range ranges {
+		f.parts[i], _ = l.partition(r.TP) // nil: answered as unknown
+	}
+	if opts.MaxWait <= 0 || opts.MinBytes <= 0 {
+		out, _, err := f.read()
+		return out, err
+	}
+	w := &waiter{ch: make(chan struct{}, 1)}
+	f.watch(w, true)
+	defer f.watch(w, false)
+	timer := time.NewTimer(opts.MaxWait)
+	defer timer.Stop()
+	for {
+		out, final, err := f.read()
+		if err != nil || final || f.got >= opts.MinBytes {
+			return out, err
+		}
+		for !f.enough() {
+			select {
+			case <-w.ch:
+				continue
+			case <-timer.C:
+				return out, nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-l.closed:
+				return nil, broker.ErrClosed
+			}
+		}
+	}
+}
+
+// watch registers or unregisters the waiter with all partitions.
+func (f *fetch) watch(w *waiter, on bool) {
+	for _, p := range f.parts {
+		if p == nil {
+			continue
+		}
+		p.mu.Lock()
+		if on {
+			p.waiters[w] = struct{}{}
+		} else {
+			delete(p.waiters, w)
+		}
+		p.mu.Unlock()
+	}
+}
+
+// enough tells whether reading again would give MinBytes, or a fault.
+func (f *fetch) enough() bool {
+	more := int64(f.got)
+	for i, p := range f.parts {
+		if p == nil {
+			continue
+		}
+		p.mu.Lock()
+		more += p.bytes - f.seen[i]
+		gone := p.deleted || f.ranges[i].From < p.start
+		p.mu.Unlock()
+		if gone {
+			return true
+		}
+	}
+	return more >= int64(f.opts.MinBytes)
+}
+
+// read answers all ranges from what is there. final is true when waiting would not help.
+func (f *fetch) read() (out []broker.Fetched, final bool, err error) {
+	if f.l.isClosed() {
+		return nil, true, broker.ErrClosed
+	}
+	out = make([]broker.Fetched, len(f.ranges))
+	f.got = 0
+	for i, r := range f.ranges {
+		out[i].TP = r.TP
+		if f.parts[i] == nil {
+			out[i].Err, final = fmt.Errorf("%s: %w", r.TP, broker.ErrUnknownTopic), true
+			continue
+		}
+		limit, whole := r.MaxBytes, true
+		if limit <= 0 {
+			limit = defaultFetchBytes
+		}
+		if f.opts.MaxBytes > 0 {
+			left := f.opts.MaxBytes - f.got
+			if whole = f.got == 0; !whole && left <= 0 {
+				limit = 0
+			} else {
+				limit = min(limit, left)
+			}
+		}
+		f.readOne(i, limit, whole, &out[i])
+		f.got += len(out[i].Batches)
+		final = final || out[i].Err != nil
+	}
+	if f.l.isClosed() {
+		return nil, true, broker.ErrClosed
+	}
+	return out, final, nil
+}
+
+// readOne reads one partition. whole: the first batch comes even when it is larger than the limit.
+func (f *fetch) readOne(i, limit int, whole bool, out *broker.Fetched) {
+	p, from := f.parts[i], f.ranges[i].From
+	for try := 0; ; try++ {
+		var r *segment.Reader
+		r, out.Err = p.reader(from, &out.Bounds, &f.seen[i])
+		if out.Err == nil && r != nil && limit > 0 {
+			out.Batches, out.Err = r.Read(from, limit)
+			if errors.Is(out.Err, io.EOF) {
+				out.Err = nil // offsets between the last batch of a segment and the next segment
+			}
+			if !whole && len(out.Batches) > limit {
+				out.Batches = nil
+			}
+		}
+		if r != nil {
+			if err := r.Close(); err != nil && out.Err == nil {
+				out.Err = fmt.Errorf("read %s: %w", p.tp(), err)
+			}
+		}
+		// A checkpoint closes and retention removes files under a reader; what is there now answers.
+		if try < 3 && (errors.Is(out.Err, fs.ErrClosed) || errors.Is(out.Err, fs.ErrNotExist)) && !f.l.isClosed() {
+			continue
+		}
+		return
+	}
+}
+
+// reader gives a reader of the segment that holds an offset, nil when the offset is the end.
+func (p *partition) reader(from record.Offset, bounds *broker.Bounds, seen *int64) (*segment.Reader, error) {
+	p.mu.Lock()
+	if p.deleted {
+		p.mu.Unlock()
+		return nil, fmt.Errorf("%s: %w", p.tp(), broker.ErrUnknownTopic)
+	}
+	*bounds, *seen = p.boundsLocked(), p.bytes
+	if from < p.start || from > p.end {
+		p.mu.Unlock()
+		return nil, &broker.OutOfRangeError{TP: p.tp(), Offset: from, Bounds: *bounds}
+	}
+	if from == p.end {
+		p.mu.Unlock()
+		return nil, nil
+	}
+	i := sort.Search(len(p.segs), func(i int) bool { return p.segs[i].state().Next > from })
+	if i == len(p.segs) {
+		p.mu.Unlock()
+		return nil, fmt.Errorf("read %s: no segment holds offset %d", p.tp(), from)
+	}
+	s := p.segs[i]
+	if s.w != nil {
+		defer p.mu.Unlock()
+		return s.w.Reader(), nil
+	}
+	info := s.info
+	p.mu.Unlock()
+	r, err := segment.Open(p.log.fs, p.dir, info.Base)
+	if err != nil {
+		return nil, err
+	}
+	r.Limit(info.Size)
+	return r, nil
+}
+
+// OffsetForTime finds the first offset with a timestamp at or after ms.
+func (l *Log) OffsetForTime(ctx context.Context, tp record.TopicPartition, ms int64) (record.Offset, error) {
+	if l.isClosed() {
+		return 0, broker.ErrClosed
+	}
+	p, err := l.partition(tp)
+	if err != nil {
+		return 0, err
+	}
+	for try := 0; ; try++ {
+		o, err := p.offsetForTime(ctx, ms)
+		if try < 3 && (errors.Is(err, fs.ErrClosed) || errors.Is(err, fs.ErrNotExist)) && !l.isClosed() {
+			continue
+		}
+		if err != nil {
+			return 0, fmt.Errorf("find time in %s: %w", tp, err)
+		}
+		return o, nil
+	}
+}
+
+func (p *partition) offsetForTime(ctx context.Context, ms int64) (record.Offset, error) {
+	p.mu.Lock()
+	start, end := p.start, p.end
+	var bases []record.Offset // a first offset in each segment that may have the time
+	for _, s := range p.segs {
+		if info := s.state(); info.MaxTimestamp >= ms && info.Next > start {
+			bases = append(bases, max(info.Base, start))
+		}
+	}
+	p.mu.Unlock()
+	for _, from := range bases {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		var bounds broker.Bounds
+		var seen int64
+		r, err := p.reader(from, &bounds, &seen)
+		if err != nil || r == nil {
+			return end, err
+		}
+		o, ok, err := r.OffsetForTime(ms, from)
+		if err = errors.Join(err, r.Close()); err != nil {
+			return 0, err
+		}
+		if ok {
+			return o, nil
+		}
+	}
+	return end, nil
+}

@@ -1,0 +1,230 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/internal/vfs"
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+// Log is the embedded log. Open makes one.
+//
+// Locks are taken in this order: life, maintain, mu, partition.mu, queue.mu.
+type Log struct {
+	cfg        Config
+	fs         vfs.FS
+	dataDir    string
+	journalDir string
+	lock       io.Closer
+
+	life   sync.RWMutex  // held for reading by every change; Close takes it for writing
+	closed chan struct{} // closed first of all
+	closer sync.Once
+	failed atomic.Pointer[error]
+
+	maintain sync.Mutex // one checkpoint, retention run or topic change at a time
+	deleting []string   // directories of deleted topics that may still be there; guarded by maintain
+
+	mu     sync.RWMutex
+	topics map[string]*topic
+
+	queue   queue
+	groups  chan group    // committer -> applier
+	spare   chan []*entry // applier -> committer, to be used again
+	journal *journal
+	budget  *semaphore.Weighted
+
+	entries   sync.Pool // *entry
+	iterators sync.Pool // *record.Iterator
+
+	sinceCheckpoint atomic.Int64
+	checkpointWish  chan struct{} // capacity 1
+	loops           sync.WaitGroup
+
+	producerMu   sync.Mutex
+	nextProducer int64
+	endProducer  int64 // of the block that producers.json gave out
+}
+
+var _ broker.Log = (*Log)(nil)
+
+// Open opens the log in cfg.Dir, makes it when there is none, and recovers what a crash left. It fails with
+// vfs.ErrLocked when another process has the log open, and with a *segment.DamageError when files that were
+// durable are damaged.
+func Open(ctx context.Context, cfg Config) (*Log, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	l := &Log{cfg: cfg, fs: cfg.FS, dataDir: path.Join(cfg.Dir, "data"), journalDir: path.Join(cfg.Dir, "journal"),
+		closed: make(chan struct{}), topics: map[string]*topic{}, queue: queue{wake: make(chan struct{}, 1)},
+		groups: make(chan group, 1), spare: make(chan []*entry, 4), budget: semaphore.NewWeighted(cfg.QueueBytes),
+		checkpointWish: make(chan struct{}, 1)}
+	if err := l.makeDirs(); err != nil {
+		return nil, fmt.Errorf("open log: %w", err)
+	}
+	lock, err := l.fs.Lock(path.Join(cfg.Dir, "lock"))
+	if err != nil {
+		return nil, fmt.Errorf("open log: %w", err)
+	}
+	l.lock = lock
+	seq, err := l.recover(ctx)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open log: %w", err), l.release())
+	}
+	l.journal = newJournal(&l.cfg, l.journalDir, seq)
+	l.loops.Go(l.commitLoop)
+	l.loops.Go(l.applyLoop)
+	l.loops.Go(l.maintainLoop)
+	return l, nil
+}
+
+// makeDirs makes the directories and their names durable.
+func (l *Log) makeDirs() error {
+	var missing []string
+	for d := path.Clean(l.cfg.Dir); ; d = path.Dir(d) {
+		if _, err := l.fs.Stat(d); err == nil || d == path.Dir(d) {
+			break
+		}
+		missing = append(missing, d)
+	}
+	for _, d := range []string{l.dataDir, l.journalDir} {
+		if err := l.fs.MkdirAll(d); err != nil {
+			return err
+		}
+	}
+	for _, d := range missing {
+		if err := l.fs.SyncDir(path.Dir(d)); err != nil {
+			return err
+		}
+	}
+	return l.fs.SyncDir(l.cfg.Dir)
+}
+
+// enter begins a change; leave ends it.
+func (l *Log) enter() error {
+	l.life.RLock()
+	if l.isClosed() {
+		l.life.RUnlock()
+		return broker.ErrClosed
+	}
+	if err := l.failure(); err != nil {
+		l.life.RUnlock()
+		return err
+	}
+	return nil
+}
+
+func (l *Log) leave() { l.life.RUnlock() }
+
+func (l *Log) isClosed() bool {
+	select {
+	case <-l.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// fail stops all changes for good and gives the error that they get from now on.
+func (l *Log) fail(cause error) error {
+	err := fmt.Errorf("%w: %w", broker.ErrStorage, cause)
+	if l.failed.CompareAndSwap(nil, &err) {
+		l.cfg.Logger.Error("log failed; it takes no more appends until it is opened again", "dir", l.cfg.Dir, "error", cause)
+	}
+	return *l.failed.Load()
+}
+
+func (l *Log) failure() error {
+	if err := l.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// partition finds a partition.
+func (l *Log) partition(tp record.TopicPartition) (*partition, error) {
+	l.mu.RLock()
+	t := l.topics[tp.Topic]
+	l.mu.RUnlock()
+	if t == nil || tp.Partition < 0 || int(tp.Partition) >= len(t.partitions) {
+		return nil, fmt.Errorf("%s: %w", tp, broker.ErrUnknownTopic)
+	}
+	return t.partitions[tp.Partition], nil
+}
+
+// all gives every partition.
+func (l *Log) all() []*partition {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	var out []*partition
+	for _, t := range l.topics {
+		out = append(out, t.partitions...)
+	}
+	return out
+}
+
+// maintainLoop runs checkpoints and retention.
+func (l *Log) maintainLoop() {
+	ticker := newTicker(l.cfg.RetentionInterval)
+	defer ticker.Stop()
+	for {
+		var err error
+		select {
+		case <-l.closed:
+			return
+		case <-l.checkpointWish:
+			err = l.Checkpoint()
+		case <-ticker.C:
+			err = l.EnforceRetention()
+		}
+		if err != nil && !errors.Is(err, broker.ErrClosed) {
+			l.cfg.Logger.Warn("log maintenance failed", "dir", l.cfg.Dir, "error", err)
+		}
+	}
+}
+
+func (l *Log) requestCheckpoint() {
+	select {
+	case l.checkpointWish <- struct{}{}:
+	default:
+	}
+}
+
+// Close ends all calls with broker.ErrClosed, waits for appends under way, writes a checkpoint and closes the
+// files. A log that failed is closed without one.
+func (l *Log) Close() error {
+	var err error
+	l.closer.Do(func() {
+		close(l.closed)
+		l.life.Lock() // all changes are through
+		defer l.life.Unlock()
+		l.queue.close()
+		l.loops.Wait()
+		if l.failure() == nil {
+			err = l.finalCheckpoint()
+		}
+		err = errors.Join(err, l.journal.close(), l.release())
+	})
+	return err
+}
+
+// release closes what recovery opened, and unlocks the directory.
+func (l *Log) release() error {
+	var err error
+	for _, p := range l.all() {
+		p.mu.Lock()
+		err = errors.Join(err, p.closeLocked())
+		p.mu.Unlock()
+	}
+	return errors.Join(err, l.lock.Close())
+}

@@ -1,0 +1,175 @@
+package local
+
+import (
+	"fmt"
+	"path"
+	"sync"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/segment"
+)
+
+// seg is one segment of a partition. Only the last of a partition may be active.
+type seg struct {
+	info     segment.Info    // of a sealed one; an active one's is in w
+	w        *segment.Writer // nil once it is sealed and synced
+	sealed   bool
+	created  int64 // Unix ms
+	appended int64 // Unix ms of the last append
+}
+
+func (s *seg) state() segment.Info {
+	if s.w != nil {
+		return s.w.Info()
+	}
+	return s.info
+}
+
+// partition is one partition's state. mu guards all below it.
+type partition struct {
+	log    *Log
+	topic  *topic
+	number int32
+	dir    string
+
+	mu        sync.Mutex
+	segs      []*seg // ascending
+	next      record.Offset
+	end       record.Offset // high watermark
+	start     record.Offset
+	hold      record.Offset
+	held      bool
+	producers map[int64]*producer
+	waiters   map[*waiter]struct{}
+	bytes     int64 // ever made visible; tells a waiter what has come
+	newFiles  bool  // the directory must be synced
+	changed   bool  // since the last checkpoint
+	cached    *partitionState
+	deleted   bool
+}
+
+func newPartition(l *Log, t *topic, number int32) *partition {
+	return &partition{log: l, topic: t, number: number, dir: partitionDir(l.dataDir, t.name, number),
+		producers: map[int64]*producer{}, waiters: map[*waiter]struct{}{}, changed: true}
+}
+
+func partitionDir(dataDir, topic string, number int32) string {
+	return path.Join(dataDir, fmt.Sprintf("%s-%d", topic, number))
+}
+
+func (p *partition) tp() record.TopicPartition {
+	return record.TopicPartition{Topic: p.topic.name, Partition: p.number}
+}
+
+func (p *partition) boundsLocked() broker.Bounds {
+	return broker.Bounds{Start: p.start, Stable: p.end, End: p.end}
+}
+
+// active gives the segment that takes appends, nil when there is none yet.
+func (p *partition) active() *seg {
+	if n := len(p.segs); n > 0 && !p.segs[n-1].sealed {
+		return p.segs[n-1]
+	}
+	return nil
+}
+
+// writeLocked puts a batch at the end of the active segment and makes it visible. After an error nothing
+// has changed.
+func (p *partition) writeLocked(raw []byte, h record.BatchHeader) error {
+	now := p.log.cfg.Clock()
+	s := p.active()
+	if s != nil && p.fullLocked(s, h, now) {
+		p.sealLocked(s)
+		s = nil
+	}
+	if s == nil {
+		w, err := segment.Create(p.log.fs, p.dir, h.BaseOffset)
+		if err != nil {
+			return err
+		}
+		s = &seg{w: w, created: now.UnixMilli()}
+		p.segs = append(p.segs, s)
+		p.newFiles = true
+	}
+	if err := s.w.Append(raw, h); err != nil {
+		return err
+	}
+	s.appended = now.UnixMilli()
+	p.changed = true
+	p.end = h.LastOffset() + 1
+	p.next = max(p.next, p.end)
+	p.bytes += int64(len(raw))
+	p.wakeLocked()
+	return nil
+}
+
+func (p *partition) fullLocked(s *seg, h record.BatchHeader, now time.Time) bool {
+	info, cfg := s.w.Info(), p.topic.config()
+	if info.Size == 0 {
+		return false
+	}
+	return info.Size+int64(h.Size()) > cfg.SegmentBytes || !s.w.Fits(h) ||
+		now.UnixMilli()-s.created >= cfg.SegmentAge.Milliseconds()
+}
+
+// sealLocked ends the active segment. The next checkpoint syncs and closes it.
+func (p *partition) sealLocked(s *seg) {
+	s.info, s.sealed, p.changed = s.w.Info(), true, true
+}
+
+// apply brings a durable entry into the partition.
+func (p *partition) apply(e *entry) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.deleted {
+		return nil // as if it had come just before the topic went
+	}
+	switch e.kind {
+	case FrameBatch:
+		return p.writeLocked(e.batch, e.h)
+	case FrameStart:
+		p.advanceStartLocked(e.offset)
+	case FrameHold:
+		p.hold, p.held, p.changed = e.offset, true, true
+	}
+	return nil
+}
+
+// advanceStartLocked moves the log start. The files below it go with the next checkpoint.
+func (p *partition) advanceStartLocked(o record.Offset) {
+	if o > p.start {
+		p.start, p.changed = o, true
+	}
+}
+
+// droppedLocked takes the sealed segments below the log start out of the list.
+func (p *partition) droppedLocked() []*seg {
+	n := 0
+	for n < len(p.segs) && p.segs[n].sealed && p.segs[n].info.Next <= p.start {
+		n++
+	}
+	out := p.segs[:n:n]
+	p.segs = p.segs[n:]
+	return out
+}
+
+func (p *partition) wakeLocked() {
+	for w := range p.waiters {
+		w.wake()
+	}
+}
+
+// closeLocked closes the files. Reads that still use them fail with fs.ErrClosed.
+func (p *partition) closeLocked() error {
+	var err error
+	for _, s := range p.segs {
+		if s.w != nil {
+			if cerr := s.w.Close(); err == nil {
+				err = cerr
+			}
+		}
+	}
+	return err
+}

@@ -1,0 +1,88 @@
+package local
+
+import (
+	"fmt"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+// keptBatches is how many batches of a producer are remembered to tell its retries (Kafka's number).
+const keptBatches = 5
+
+// produced is a batch of an idempotent producer.
+type produced struct {
+	First, Last int32 // sequence numbers
+	Base        record.Offset
+	Time        int64 // max timestamp, for the answer to a retry
+}
+
+// producer is what a partition knows of one idempotent producer.
+type producer struct {
+	Epoch int16
+	Last  []produced // oldest first, at most keptBatches
+	Seen  int64      // Unix ms of the last append
+}
+
+// lastSequence gives the sequence number of a batch's last record. Numbers wrap from 2^31-1 to 0.
+func lastSequence(h record.BatchHeader) int32 { return (h.BaseSequence + h.LastOffsetDelta) & 0x7fffffff }
+
+// checkLocked looks at the sequence numbers of a batch. It gives the first append when it is a retry.
+func (p *partition) checkProducerLocked(h record.BatchHeader) (*produced, error) {
+	s := p.producers[h.ProducerID]
+	if s == nil {
+		// Of a producer that was forgotten any number may follow; an empty partition has forgotten none.
+		if p.next == 0 && h.BaseSequence != 0 {
+			return nil, fmt.Errorf("%w: producer %d begins with %d", broker.ErrOutOfOrder, h.ProducerID, h.BaseSequence)
+		}
+		return nil, nil
+	}
+	switch {
+	case h.ProducerEpoch < s.Epoch:
+		return nil, fmt.Errorf("%w: producer %d has epoch %d, the batch %d", broker.ErrProducerFenced, h.ProducerID, s.Epoch, h.ProducerEpoch)
+	case h.ProducerEpoch > s.Epoch:
+		if h.BaseSequence != 0 {
+			return nil, fmt.Errorf("%w: producer %d begins epoch %d with %d", broker.ErrOutOfOrder, h.ProducerID, h.ProducerEpoch, h.BaseSequence)
+		}
+		return nil, nil
+	}
+	for i := range s.Last {
+		if b := &s.Last[i]; b.First == h.BaseSequence && b.Last == lastSequence(h) {
+			return b, nil
+		}
+	}
+	if n := len(s.Last); n > 0 {
+		if want := (s.Last[n-1].Last + 1) & 0x7fffffff; h.BaseSequence != want {
+			return nil, fmt.Errorf("%w: producer %d sent %d, expected %d", broker.ErrOutOfOrder, h.ProducerID, h.BaseSequence, want)
+		}
+	}
+	return nil, nil
+}
+
+// noteProducerLocked remembers a batch that was given its offset.
+func (p *partition) noteProducerLocked(h record.BatchHeader, nowMS int64) {
+	if h.ProducerID < 0 {
+		return
+	}
+	s := p.producers[h.ProducerID]
+	if s == nil || s.Epoch != h.ProducerEpoch {
+		s = &producer{Epoch: h.ProducerEpoch, Last: make([]produced, 0, keptBatches)}
+		p.producers[h.ProducerID] = s
+	}
+	if len(s.Last) == keptBatches {
+		copy(s.Last, s.Last[1:])
+		s.Last = s.Last[:keptBatches-1]
+	}
+	s.Last = append(s.Last, produced{First: h.BaseSequence, Last: lastSequence(h), Base: h.BaseOffset, Time: h.MaxTimestamp})
+	s.Seen = nowMS
+}
+
+// expireProducersLocked forgets producers that were idle for long, which bounds memory.
+func (p *partition) expireProducersLocked(before int64) {
+	for id, s := range p.producers {
+		if s.Seen < before {
+			delete(p.producers, id)
+			p.changed = true
+		}
+	}
+}

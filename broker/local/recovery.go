@@ -1,0 +1,286 @@
+package local
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/segment"
+)
+
+// partitionKey finds partitions by what the journal and the checkpoint call them.
+type partitionKey struct {
+	topic  [16]byte
+	number int32
+}
+
+// recover brings memory and disk to the state that was acknowledged last and writes a checkpoint of it. It
+// gives the number of the next journal file.
+func (l *Log) recover(ctx context.Context) (uint64, error) {
+	found, err := l.loadTopics()
+	if err != nil {
+		return 0, err
+	}
+	ckpt, err := readCheckpoint(l.fs, l.cfg.Dir)
+	if err != nil {
+		return 0, err
+	}
+	if ckpt == nil {
+		if found { // the first checkpoint is written before the first topic
+			return 0, &segment.DamageError{Finding: segment.Finding{File: l.cfg.Dir + "/" + checkpointFile,
+				Expected: "a checkpoint, since there are topics", Found: "no file"}}
+		}
+		ckpt = &checkpointState{Journal: 1, Durability: l.cfg.Durability.String()}
+	}
+	if err := l.loadProducerIDs(); err != nil {
+		return 0, err
+	}
+	byKey, err := l.openPartitions(ctx, ckpt)
+	if err != nil {
+		return 0, err
+	}
+	next, err := l.replay(ctx, ckpt.Journal, byKey)
+	if err != nil {
+		return 0, err
+	}
+	l.removeDeleted()
+	// The checkpoint names the next journal file before that is made: a crash in between must not leave a
+	// torn file that has a successor.
+	l.journal = newJournal(&l.cfg, l.journalDir, next)
+	return next, l.finalCheckpoint()
+}
+
+func (l *Log) openPartitions(ctx context.Context, ckpt *checkpointState) (map[partitionKey]*partition, error) {
+	states := map[partitionKey]*partitionState{}
+	for i := range ckpt.Partitions {
+		s := &ckpt.Partitions[i]
+		id, err := parseID(s.Topic)
+		if err != nil {
+			return nil, fmt.Errorf("read checkpoint: %w", err)
+		}
+		states[partitionKey{id, s.Partition}] = s
+	}
+	byKey := map[partitionKey]*partition{}
+	for _, p := range l.all() {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		key := partitionKey{p.topic.id, p.number}
+		byKey[key] = p
+		state := states[key]
+		if state == nil {
+			state = &partitionState{Topic: hex.EncodeToString(p.topic.id[:]), Partition: p.number}
+		}
+		if err := p.load(state, ckpt.Durability == DurabilityNone.String()); err != nil {
+			return nil, fmt.Errorf("recover %s: %w", p.tp(), err)
+		}
+	}
+	return byKey, nil
+}
+
+// load brings a partition to the checkpoint's state. With keepTail it then takes over the undamaged batches
+// that lie behind it; without, they prove nothing, and the journal has them.
+func (p *partition) load(state *partitionState, keepTail bool) error {
+	p.start, p.end, p.hold, p.held = state.Start, state.End, state.Hold, state.Held
+	for id, s := range state.Producers {
+		p.producers[id] = s
+	}
+	if err := p.log.fs.MkdirAll(p.dir); err != nil {
+		return err
+	}
+	bases, err := segment.List(p.log.fs, p.dir)
+	if err != nil {
+		return err
+	}
+	onDisk := map[record.Offset]bool{}
+	for _, b := range bases {
+		onDisk[b] = true
+	}
+	for _, s := range state.Segments {
+		if !onDisk[s.Base] && s.Next <= p.start {
+			continue
+		}
+		delete(onDisk, s.Base)
+		if err := p.loadSegment(s); err != nil {
+			return err
+		}
+	}
+	if keepTail {
+		if err := p.extend(bases, onDisk); err != nil {
+			return err
+		}
+	}
+	for _, base := range bases {
+		if onDisk[base] {
+			if err := segment.Remove(p.log.fs, p.dir, base); err != nil {
+				return err
+			}
+			p.newFiles = true
+		}
+	}
+	p.next = p.end
+	return p.cutAll()
+}
+
+// loadSegment opens a segment at its checkpointed length.
+func (p *partition) loadSegment(s segmentState) error {
+	w, err := segment.OpenWriter(p.log.fs, p.dir, s.Info)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &segment.DamageError{Finding: segment.Finding{File: segment.FileName(p.dir, s.Base, segment.LogSuffix),
+			Expected: fmt.Sprintf("a segment of %d bytes", s.Size), Found: "no file"}}
+	}
+	if err != nil {
+		return err
+	}
+	p.segs = append(p.segs, &seg{info: s.Info, w: w, sealed: s.Sealed, created: s.Created, appended: s.Appended})
+	return nil
+}
+
+// extend takes over what a log without a journal wrote behind the checkpoint: the tail of the last segment
+// and newer segments, up to the first damage or gap.
+func (p *partition) extend(bases []record.Offset, unknown map[record.Offset]bool) error {
+	now := p.log.cfg.Clock().UnixMilli()
+	visit := func(h record.BatchHeader) {
+		p.end = h.LastOffset() + 1
+		p.noteProducerLocked(h, now)
+	}
+	whole := true
+	grow := func(s *seg) error {
+		found, err := s.w.Extend(visit)
+		if found != nil {
+			whole = false
+			p.log.cfg.Logger.Warn("cut an unsynced segment", "partition", p.tp().String(), "finding", found.String())
+		}
+		return err
+	}
+	if s := p.active(); s != nil {
+		if err := grow(s); err != nil {
+			return err
+		}
+	}
+	for _, base := range bases {
+		if !unknown[base] || base < p.end || !whole {
+			continue
+		}
+		if base > p.end && len(p.segs) > 0 {
+			return nil // a gap: its predecessor was lost
+		}
+		w, err := segment.OpenWriter(p.log.fs, p.dir, segment.EmptyInfo(base))
+		if err != nil {
+			return err
+		}
+		if s := p.active(); s != nil {
+			p.sealLocked(s)
+		}
+		s := &seg{w: w, created: now, appended: now}
+		p.segs = append(p.segs, s)
+		p.newFiles = true
+		delete(unknown, base)
+		if err := grow(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cutAll removes what lies behind the good parts, and lets go of sealed segments.
+func (p *partition) cutAll() error {
+	for _, s := range p.segs {
+		if err := s.w.Cut(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replay reads the journal from a file on and gives the number of the next one.
+func (l *Log) replay(ctx context.Context, first uint64, byKey map[partitionKey]*partition) (uint64, error) {
+	seqs, err := listJournals(l.fs, l.journalDir)
+	if err != nil {
+		return 0, err
+	}
+	for len(seqs) > 0 && seqs[0] < first { // left over from before the checkpoint
+		seqs = seqs[1:]
+	}
+	next := first
+	for i, seq := range seqs {
+		if seq != next {
+			return 0, &segment.DamageError{Finding: segment.Finding{File: journalName(l.journalDir, next),
+				Expected: fmt.Sprintf("a journal file, since there is number %d", seq), Found: "no file"}}
+		}
+		next = seq + 1
+		if err := l.replayFile(ctx, seq, i == len(seqs)-1, byKey); err != nil {
+			return 0, fmt.Errorf("replay journal: %w", err)
+		}
+	}
+	return next, nil
+}
+
+func (l *Log) replayFile(ctx context.Context, seq uint64, last bool, byKey map[partitionKey]*partition) (err error) {
+	r, err := openJournal(l.fs, journalName(l.journalDir, seq), seq)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		f, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			if !last && !r.ended {
+				return r.damage(r.pos, "a frame, since the file is not the last", "none")
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		p := byKey[partitionKey{f.Topic, f.Partition}]
+		if p == nil {
+			continue // of a topic that was deleted
+		}
+		if err := p.replay(r, f); err != nil {
+			return err
+		}
+	}
+}
+
+// replay applies a frame unless the checkpoint has it already.
+func (p *partition) replay(r *journalReader, f Frame) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch f.Kind {
+	case FrameStart:
+		p.advanceStartLocked(f.Offset)
+		return nil
+	case FrameHold:
+		p.hold, p.held, p.changed = f.Offset, true, true
+		return nil
+	case FrameBatch:
+	default:
+		return r.damage(f.Position, "a frame of a known kind", f.Kind.String())
+	}
+	switch {
+	case f.Offset < p.end:
+		return nil
+	case f.Offset > p.end:
+		return r.damage(f.Position, fmt.Sprintf("offset %d of %s", p.end, p.tp()), fmt.Sprint(f.Offset))
+	}
+	b, err := record.ReadBatch(f.Payload)
+	if err == nil && (b.Size() != len(f.Payload) || b.BaseOffset != f.Offset) {
+		err = errors.New("a batch of another size or offset")
+	}
+	if err != nil {
+		return r.damage(f.Position+frameHeaderSize, "a record batch", err.Error())
+	}
+	if err := p.writeLocked(f.Payload, b.BatchHeader); err != nil {
+		return err
+	}
+	p.noteProducerLocked(b.BatchHeader, p.log.cfg.Clock().UnixMilli())
+	return nil
+}

@@ -1,0 +1,349 @@
+package local
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/internal/vfs"
+)
+
+const (
+	topicsFile    = "topics.json"
+	topicsVersion = 1
+	maxNameLength = 249   // Kafka's
+	maxPartitions = 10000 // of one topic
+)
+
+// topic is one topic. Its partitions never change; its settings may.
+type topic struct {
+	name       string
+	id         [16]byte
+	cfg        atomic.Pointer[broker.TopicConfig]
+	partitions []*partition
+}
+
+func (t *topic) config() *broker.TopicConfig { return t.cfg.Load() }
+
+func (t *topic) info() broker.TopicInfo {
+	return broker.TopicInfo{Name: t.name, ID: t.id, Config: *t.config()}
+}
+
+// topicsState is the content of topics.json.
+type topicsState struct {
+	Version  int          `json:"version"`
+	Topics   []topicState `json:"topics"`
+	Deleting []string     `json:"deleting,omitempty"` // directories of deleted topics, still to be removed
+}
+
+type topicState struct {
+	Name   string             `json:"name"`
+	ID     string             `json:"id"`
+	Config broker.TopicConfig `json:"config"`
+}
+
+func (l *Log) newTopic(name string, id [16]byte, cfg broker.TopicConfig) *topic {
+	t := &topic{name: name, id: id}
+	t.cfg.Store(&cfg)
+	for i := range cfg.Partitions {
+		t.partitions = append(t.partitions, newPartition(l, t, i))
+	}
+	return t
+}
+
+// loadTopics reads topics.json; found is false when there is none.
+func (l *Log) loadTopics() (found bool, err error) {
+	name := path.Join(l.cfg.Dir, topicsFile)
+	b, err := vfs.ReadFile(l.fs, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read topics: %w", err)
+	}
+	state, err := parseTopics(name, b)
+	if err != nil {
+		return false, err
+	}
+	for _, s := range state.Topics {
+		id, err := parseID(s.ID)
+		if err == nil {
+			err = errors.Join(checkName(s.Name), checkConfig(s.Config))
+		}
+		if err != nil {
+			return false, fmt.Errorf("read %s: topic %q: %w", name, s.Name, err)
+		}
+		l.topics[s.Name] = l.newTopic(s.Name, id, s.Config)
+	}
+	l.deleting = state.Deleting
+	return true, nil
+}
+
+func parseTopics(name string, b []byte) (topicsState, error) {
+	var state topicsState
+	d := json.NewDecoder(bytes.NewReader(b))
+	if err := d.Decode(&state); err != nil {
+		return state, fmt.Errorf("read %s: at byte %d: %w", name, d.InputOffset(), err)
+	}
+	if state.Version != topicsVersion {
+		return state, fmt.Errorf("read %s: version %d; this program knows version %d", name, state.Version, topicsVersion)
+	}
+	return state, nil
+}
+
+func parseID(s string) (id [16]byte, err error) {
+	b, err := hex.DecodeString(s)
+	if err != nil || len(b) != len(id) {
+		return id, fmt.Errorf("topic id %q is not 32 hex digits", s)
+	}
+	return [16]byte(b), nil
+}
+
+// saveTopics makes a set of topics durable.
+func (l *Log) saveTopics(topics map[string]*topic) error {
+	state := topicsState{Version: topicsVersion, Topics: []topicState{}, Deleting: l.deleting}
+	for _, t := range sortedTopics(topics) {
+		state.Topics = append(state.Topics, topicState{Name: t.name, ID: hex.EncodeToString(t.id[:]), Config: *t.config()})
+	}
+	b, err := json.MarshalIndent(state, "", " ")
+	if err != nil {
+		return fmt.Errorf("write topics: %w", err)
+	}
+	if err := vfs.WriteFileAtomic(l.fs, l.cfg.Dir, topicsFile, append(b, '\n')); err != nil {
+		return fmt.Errorf("write topics: %w: %w", broker.ErrStorage, err)
+	}
+	return nil
+}
+
+func sortedTopics(topics map[string]*topic) []*topic {
+	return slices.SortedFunc(maps.Values(topics), func(a, b *topic) int { return cmp.Compare(a.name, b.name) })
+}
+
+// Topics lists the topics by name.
+func (l *Log) Topics(context.Context) ([]broker.TopicInfo, error) {
+	if l.isClosed() {
+		return nil, broker.ErrClosed
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	out := make([]broker.TopicInfo, 0, len(l.topics))
+	for _, t := range sortedTopics(l.topics) {
+		out = append(out, t.info())
+	}
+	return out, nil
+}
+
+// Partitions gives the partition numbers of a topic.
+func (l *Log) Partitions(_ context.Context, name string) ([]int32, error) {
+	if l.isClosed() {
+		return nil, broker.ErrClosed
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	t := l.topics[name]
+	if t == nil {
+		return nil, fmt.Errorf("topic %s: %w", name, broker.ErrUnknownTopic)
+	}
+	out := make([]int32, len(t.partitions))
+	for i := range out {
+		out[i] = int32(i)
+	}
+	return out, nil
+}
+
+// CreateTopic makes a topic durable and gives it a new id.
+func (l *Log) CreateTopic(_ context.Context, name string, cfg broker.TopicConfig) (broker.TopicInfo, error) {
+	if err := l.enter(); err != nil {
+		return broker.TopicInfo{}, err
+	}
+	defer l.leave()
+	cfg = fillConfig(name, cfg, l.cfg.DefaultTopic)
+	if err := errors.Join(checkName(name), checkConfig(cfg)); err != nil {
+		return broker.TopicInfo{}, err
+	}
+	l.maintain.Lock()
+	defer l.maintain.Unlock()
+	l.mu.RLock()
+	topics := maps.Clone(l.topics)
+	l.mu.RUnlock()
+	if topics[name] != nil {
+		return broker.TopicInfo{}, fmt.Errorf("topic %s: %w", name, broker.ErrTopicExists)
+	}
+	var id [16]byte
+	if _, err := rand.Read(id[:]); err != nil {
+		return broker.TopicInfo{}, fmt.Errorf("make topic id: %w", err)
+	}
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80 // a version 4 UUID, as Kafka's ids are
+	t := l.newTopic(name, id, cfg)
+	if err := l.makeTopicDirs(t); err != nil {
+		return broker.TopicInfo{}, fmt.Errorf("create topic %s: %w: %w", name, broker.ErrStorage, err)
+	}
+	topics[name] = t
+	l.deleting = slices.DeleteFunc(slices.Clone(l.deleting), func(dir string) bool { return t.hasDir(dir) })
+	if err := l.saveTopics(topics); err != nil {
+		return broker.TopicInfo{}, fmt.Errorf("create topic %s: %w", name, err)
+	}
+	l.mu.Lock()
+	l.topics = topics
+	l.mu.Unlock()
+	return t.info(), nil
+}
+
+func (t *topic) hasDir(base string) bool {
+	return slices.ContainsFunc(t.partitions, func(p *partition) bool { return path.Base(p.dir) == base })
+}
+
+// makeTopicDirs makes the directories, empty: a deleted topic of the same name may have left files.
+func (l *Log) makeTopicDirs(t *topic) error {
+	for _, p := range t.partitions {
+		if err := l.fs.RemoveAll(p.dir); err != nil {
+			return err
+		}
+		if err := l.fs.MkdirAll(p.dir); err != nil {
+			return err
+		}
+		if err := l.fs.SyncDir(p.dir); err != nil {
+			return err
+		}
+	}
+	return l.fs.SyncDir(l.dataDir)
+}
+
+// DeleteTopic removes a topic and all its records.
+func (l *Log) DeleteTopic(_ context.Context, name string) error {
+	if err := l.enter(); err != nil {
+		return err
+	}
+	defer l.leave()
+	l.maintain.Lock()
+	defer l.maintain.Unlock()
+	l.mu.RLock()
+	topics := maps.Clone(l.topics)
+	l.mu.RUnlock()
+	t := topics[name]
+	if t == nil {
+		return fmt.Errorf("topic %s: %w", name, broker.ErrUnknownTopic)
+	}
+	delete(topics, name)
+	before := l.deleting
+	l.deleting = slices.Clone(before)
+	for _, p := range t.partitions {
+		l.deleting = append(l.deleting, path.Base(p.dir))
+	}
+	if err := l.saveTopics(topics); err != nil {
+		l.deleting = before
+		return fmt.Errorf("delete topic %s: %w", name, err)
+	}
+	l.mu.Lock()
+	l.topics = topics
+	l.mu.Unlock()
+	for _, p := range t.partitions {
+		p.mu.Lock()
+		p.deleted = true
+		err := p.closeLocked()
+		p.segs = nil
+		p.wakeLocked()
+		p.mu.Unlock()
+		if err != nil {
+			l.cfg.Logger.Warn("close files of a deleted topic", "topic", name, "error", err)
+		}
+	}
+	l.removeDeleted()
+	return nil
+}
+
+// removeDeleted removes the directories of deleted topics. What fails is tried again by the next Open.
+func (l *Log) removeDeleted() {
+	l.deleting = slices.DeleteFunc(slices.Clone(l.deleting), func(dir string) bool {
+		if err := l.fs.RemoveAll(path.Join(l.dataDir, dir)); err != nil {
+			l.cfg.Logger.Warn("remove a deleted topic's directory", "dir", dir, "error", err)
+			return false
+		}
+		return true
+	})
+}
+
+// SetTopicConfig changes the settings of a topic; the number of partitions stays. Zero values mean the
+// defaults.
+func (l *Log) SetTopicConfig(_ context.Context, name string, cfg broker.TopicConfig) error {
+	if err := l.enter(); err != nil {
+		return err
+	}
+	defer l.leave()
+	l.maintain.Lock()
+	defer l.maintain.Unlock()
+	l.mu.RLock()
+	t := l.topics[name]
+	topics := maps.Clone(l.topics)
+	l.mu.RUnlock()
+	if t == nil {
+		return fmt.Errorf("topic %s: %w", name, broker.ErrUnknownTopic)
+	}
+	old := t.config()
+	cfg.Partitions = old.Partitions
+	cfg = fillConfig(name, cfg, l.cfg.DefaultTopic)
+	if err := checkConfig(cfg); err != nil {
+		return err
+	}
+	t.cfg.Store(&cfg)
+	if err := l.saveTopics(topics); err != nil {
+		t.cfg.Store(old)
+		return fmt.Errorf("change topic %s: %w", name, err)
+	}
+	return nil
+}
+
+// fillConfig fills the settings that are not given. Internal topics are not tiered by default.
+func fillConfig(name string, cfg, def broker.TopicConfig) broker.TopicConfig {
+	setDefault(&cfg.Partitions, max(def.Partitions, 1))
+	setDefault(&cfg.SegmentBytes, def.SegmentBytes)
+	setDefault(&cfg.SegmentBytes, 128<<20)
+	setDefault(&cfg.SegmentAge, def.SegmentAge)
+	setDefault(&cfg.SegmentAge, time.Hour)
+	setDefault(&cfg.RetentionBytes, def.RetentionBytes)
+	setDefault(&cfg.RetentionAge, def.RetentionAge)
+	setDefault(&cfg.MaxMessageBytes, def.MaxMessageBytes)
+	setDefault(&cfg.MaxMessageBytes, 1<<20+12)
+	cfg.LogAppendTime = cfg.LogAppendTime || def.LogAppendTime
+	cfg.Compact = cfg.Compact || def.Compact
+	cfg.Tiered = cfg.Tiered || def.Tiered && !strings.HasPrefix(name, "__")
+	return cfg
+}
+
+func checkName(name string) error {
+	legal := name != "" && name != "." && name != ".." && len(name) <= maxNameLength
+	for _, c := range []byte(name) {
+		legal = legal && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-')
+	}
+	if !legal {
+		return fmt.Errorf("%w: %q is not 1 to %d of the characters a-z, A-Z, 0-9, dot, _ and -", broker.ErrInvalidTopic, name, maxNameLength)
+	}
+	return nil
+}
+
+func checkConfig(cfg broker.TopicConfig) error {
+	switch {
+	case cfg.Partitions < 1 || cfg.Partitions > maxPartitions:
+		return fmt.Errorf("%w: %d partitions are not 1 to %d", broker.ErrInvalidTopic, cfg.Partitions, maxPartitions)
+	case cfg.SegmentBytes < 1 || cfg.SegmentAge < time.Millisecond:
+		return fmt.Errorf("%w: segment size %d, age %s", broker.ErrInvalidTopic, cfg.SegmentBytes, cfg.SegmentAge)
+	case cfg.RetentionBytes < 0 || cfg.RetentionAge < 0:
+		return fmt.Errorf("%w: retention %d bytes, %s", broker.ErrInvalidTopic, cfg.RetentionBytes, cfg.RetentionAge)
+	case cfg.MaxMessageBytes < 1:
+		return fmt.Errorf("%w: largest batch %d", broker.ErrInvalidTopic, cfg.MaxMessageBytes)
+	}
+	return nil
+}

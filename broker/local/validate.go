@@ -1,0 +1,83 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+// validate checks a batch as a Kafka broker does and stamps it for topics that want the broker's time.
+func (l *Log) validate(cfg *broker.TopicConfig, batch []byte) (record.BatchHeader, error) {
+	h, err := record.ParseHeader(batch)
+	switch {
+	case err != nil:
+		return h, fmt.Errorf("%w: %w", broker.ErrCorruptBatch, err)
+	case h.Size() != len(batch):
+		return h, fmt.Errorf("%w: one batch of %d bytes in %d bytes", broker.ErrCorruptBatch, h.Size(), len(batch))
+	case int64(len(batch)) > int64(cfg.MaxMessageBytes):
+		return h, fmt.Errorf("%w: %d of %d bytes", broker.ErrTooLarge, len(batch), cfg.MaxMessageBytes)
+	}
+	b := record.Batch{BatchHeader: h, Raw: batch}
+	if err := b.VerifyCRC(); err != nil {
+		return h, fmt.Errorf("%w: %w", broker.ErrCorruptBatch, err)
+	}
+	if err := l.validateHeader(h); err != nil {
+		return h, err
+	}
+	if err := l.validateRecords(cfg, b); err != nil {
+		return h, err
+	}
+	now := l.cfg.Clock().UnixMilli()
+	if cfg.LogAppendTime {
+		record.StampAppendTime(batch, now)
+		return record.ParseHeader(batch)
+	}
+	if ahead := l.cfg.MaxTimestampAhead; ahead > 0 && h.MaxTimestamp > now+ahead.Milliseconds() {
+		return h, fmt.Errorf("%w: %d is more than %s ahead of %d", broker.ErrInvalidTimestamp, h.MaxTimestamp, ahead, now)
+	}
+	return h, nil
+}
+
+func (l *Log) validateHeader(h record.BatchHeader) error {
+	switch {
+	case h.Control(), h.Transactional():
+		return fmt.Errorf("%w: transactional and control batches", broker.ErrUnsupported)
+	case h.Codec() > record.Zstd:
+		return fmt.Errorf("%w: compression codec %d", broker.ErrUnsupported, h.Codec())
+	case h.LogAppendTime():
+		return fmt.Errorf("%w: only the broker may stamp the append time", broker.ErrInvalidTimestamp)
+	case h.Count < 1 || h.LastOffsetDelta != h.Count-1:
+		return fmt.Errorf("%w: %d records, last offset delta %d", broker.ErrInvalidRecord, h.Count, h.LastOffsetDelta)
+	case h.ProducerID >= 0 && (h.BaseSequence < 0 || h.ProducerEpoch < 0):
+		return fmt.Errorf("%w: producer %d with sequence %d, epoch %d", broker.ErrInvalidRecord, h.ProducerID, h.BaseSequence, h.ProducerEpoch)
+	}
+	return nil
+}
+
+// validateRecords decodes the records once, so that a batch whose records contradict its header is the
+// producer's error and not a reader's.
+func (l *Log) validateRecords(cfg *broker.TopicConfig, b record.Batch) error {
+	it, _ := l.iterators.Get().(*record.Iterator)
+	if it == nil {
+		it = &record.Iterator{MaxBytes: l.cfg.MaxBatchMemory}
+	}
+	defer l.iterators.Put(it)
+	if err := it.Reset(b); err != nil {
+		return fmt.Errorf("%w: %w", broker.ErrCorruptBatch, err)
+	}
+	for want := b.BaseOffset; it.Next(); want++ {
+		rec := it.Record()
+		if rec.Offset != want {
+			return fmt.Errorf("%w: record %d has offset delta %d", broker.ErrInvalidRecord, want-b.BaseOffset, rec.Offset-b.BaseOffset)
+		}
+		if cfg.Compact && rec.Key == nil {
+			return fmt.Errorf("%w: record %d of a compacted topic has no key", broker.ErrInvalidRecord, want-b.BaseOffset)
+		}
+	}
+	if err := it.Err(); err != nil {
+		return errors.Join(broker.ErrInvalidRecord, err)
+	}
+	return nil
+}
