@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
-	"runtime"
 	"testing"
 	"time"
+
+	"github.com/ledgerlake/ledgerlake/objstore/mem"
 )
 
 // bigCommit is a commit with n adds of a table with 100 partitions.
@@ -23,8 +23,8 @@ func bigCommit(n int) []byte {
 
 func BenchmarkReplay30k(b *testing.B) {
 	data := bigCommit(30_000)
-	store := newFake()
-	store.set(commitName(0), data)
+	store := mem.New()
+	put(b, store, commitName(0), data)
 	b.Run("ours", func(b *testing.B) {
 		b.SetBytes(int64(len(data)))
 		b.ReportAllocs()
@@ -58,36 +58,9 @@ func BenchmarkReplay30k(b *testing.B) {
 	})
 }
 
-// BenchmarkCorpus300k replays the largest table of the corpus.
-func BenchmarkCorpus300k(b *testing.B) {
-	dir := b.TempDir()
-	for _, a := range []string{"kernel-rs.tar.gz", "delta-rs.tar.gz", "kernel-rs-golden.tar.gz", "delta-golden.tar.gz"} {
-		extract(b, filepath.Join(corpusDir(b), a), dir)
-	}
-	found, _ := filepath.Glob(filepath.Join(dir, "*", "300k-add-files-100-col-partitioned"))
-	if len(found) == 0 {
-		b.Skip("the corpus has no 300k table")
-	}
-	store := openFolder(b, found[0])
-	var s *state
-	var err error
-	b.ReportAllocs()
-	for b.Loop() {
-		if s, err = load(b.Context(), store, -1); err != nil {
-			b.Fatal(err)
-		}
-	}
-	store = nil
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	b.ReportMetric(float64(m.HeapAlloc)/1e6, "heapMB")
-	runtime.KeepAlive(s)
-}
-
 func BenchmarkCheckpoint30k(b *testing.B) {
-	store := newFake()
-	store.set(commitName(0), bigCommit(30_000))
+	store := mem.New()
+	put(b, store, commitName(0), bigCommit(30_000))
 	s, err := load(b.Context(), store, -1)
 	if err != nil {
 		b.Fatal(err)

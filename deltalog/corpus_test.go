@@ -13,6 +13,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ledgerlake/ledgerlake/objstore/mem"
 )
 
 // corpusDir finds the tables that other implementations wrote.
@@ -69,9 +73,9 @@ func extract(t testing.TB, archive, dst string) {
 }
 
 // openFolder loads a table's log into a store.
-func openFolder(t testing.TB, root string) *fakeStore {
+func openFolder(t testing.TB, root string) *mem.Store {
 	t.Helper()
-	f := newFake()
+	store := mem.New()
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -80,22 +84,20 @@ func openFolder(t testing.TB, root string) *fakeStore {
 		if err != nil {
 			return err
 		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
 		key := filepath.ToSlash(rel)
 		if !logOnly(key) {
 			return nil
 		}
 		b, err := os.ReadFile(p)
-		f.objects[key], f.times[key] = b, info.ModTime()
-		return err
+		if err != nil {
+			return err
+		}
+		return store.Put(t.Context(), key, b)
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f
+	return store
 }
 
 type expectation struct {
@@ -150,7 +152,7 @@ var exceptions = map[string]struct {
 func tableName(name string) string { return path.Base(strings.TrimSuffix(name, "/delta")) }
 
 // eachCorpusTable extracts the archives and visits every table of replay.tsv.
-func eachCorpusTable(t *testing.T, visit func(t *testing.T, name string, store *fakeStore, want expectation)) {
+func eachCorpusTable(t *testing.T, visit func(t *testing.T, name string, store *mem.Store, want expectation)) {
 	dir := corpusDir(t)
 	root := t.TempDir()
 	archives, err := filepath.Glob(filepath.Join(dir, "*.tar.gz"))
@@ -168,7 +170,7 @@ func eachCorpusTable(t *testing.T, visit func(t *testing.T, name string, store *
 }
 
 func TestCorpus(t *testing.T) {
-	eachCorpusTable(t, func(t *testing.T, name string, store *fakeStore, want expectation) {
+	eachCorpusTable(t, func(t *testing.T, name string, store *mem.Store, want expectation) {
 		l, err := Open(t.Context(), store, Config{})
 		e, special := exceptions[tableName(name)]
 		if special && e.err != "" {
@@ -196,29 +198,64 @@ func TestCorpus(t *testing.T) {
 
 // checkCopies compares the snapshot with that of a copy of the table which has nothing but our checkpoint, and
 // with that of a copy replayed from JSON alone where the commits are all there.
-func checkCopies(t *testing.T, store *fakeStore, s *Snapshot) {
+func checkCopies(t *testing.T, store *mem.Store, s *Snapshot) {
 	b, _, err := encodeCheckpoint(s, time.UnixMilli(0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	only := newFake()
-	only.set(checkpointName(s.version), b)
-	st, err := load(t.Context(), only, -1)
+	only := mem.New()
+	put(t, only, checkpointName(s.version), b)
+	sameContent(t, "checkpointed copy", loadAll(t, only), s)
+	plain := clone(t, store, func(k string) bool {
+		return !strings.Contains(k, ".checkpoint.") && !strings.HasSuffix(k, ".compacted.json")
+	})
+	st, err := load(t.Context(), plain, -1)
 	if err != nil {
-		t.Fatal(err)
-	}
-	sameContent(t, "checkpointed copy", st.snapshot(), s)
-	plain := store.clone()
-	for k := range plain.objects {
-		if strings.Contains(k, ".checkpoint.") || strings.HasSuffix(k, ".compacted.json") {
-			delete(plain.objects, k)
-		}
-	}
-	if st, err = load(t.Context(), plain, -1); err != nil {
 		return // its commits were cleaned up
 	}
 	got := st.snapshot()
 	if got.version != s.version || got.files.live != s.files.live {
 		t.Errorf("JSON copy: version %d with %d files, want %d with %d", got.version, got.files.live, s.version, s.files.live)
+	}
+	if d := cmp.Diff(s.Txns(), got.Txns()); d != "" {
+		t.Errorf("JSON copy: txns differ:\n%s", d)
+	}
+}
+
+// TestCorpusUnlisted opens the tables that replay.tsv does not cover.
+func TestCorpusUnlisted(t *testing.T) {
+	dir := corpusDir(t)
+	root := t.TempDir()
+	for _, a := range []string{"delta-rs-broken", "delta-golden", "delta-rs"} {
+		extract(t, filepath.Join(dir, a+".tar.gz"), root)
+	}
+	for name, want := range map[string]struct {
+		err     string
+		version Version
+		files   int
+	}{
+		"delta-rs-broken/data_err_logs/table_b": {version: 13, files: 130},
+		"delta-rs-broken/data_err_logs/table_c": {err: "commit 12 is missing"},
+		"delta-rs-broken/data_err_logs/table_h": {err: "catalogOwned"},
+		"delta-golden/versions-not-contiguous":  {err: "commit 1 is missing"},
+		"delta-rs/checkpoint-cdf-table":         {version: 5, files: 13},
+		"delta-rs/checkpoint_with_partitions":   {version: 2, files: 2},
+		"delta-rs/checkpoints_vacuumed":         {version: 12, files: 12},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := load(t.Context(), openFolder(t, filepath.Join(root, filepath.FromSlash(name))), -1)
+			if want.err != "" {
+				if err == nil || !strings.Contains(err.Error(), want.err) {
+					t.Fatalf("got %v, want an error with %q", err, want.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.version != want.version || s.files.live != want.files {
+				t.Fatalf("version %d with %d files, want %d with %d", s.version, s.files.live, want.version, want.files)
+			}
+		})
 	}
 }

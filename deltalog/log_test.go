@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ledgerlake/ledgerlake/objstore"
+	"github.com/ledgerlake/ledgerlake/objstore/mem"
 )
 
 func testSchema() *StructType {
@@ -43,7 +44,7 @@ func mustSnapshot(t testing.TB, l *Log) *Snapshot {
 }
 
 func TestCreateAppendRead(t *testing.T) {
-	store := newFake()
+	store := mem.New()
 	if _, err := Open(t.Context(), store, Config{}); !errors.Is(err, ErrNotTable) {
 		t.Fatalf("open of nothing: %v", err)
 	}
