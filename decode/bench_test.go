@@ -219,11 +219,41 @@ func benchDecoder(b *testing.B, msgs [][]byte) {
 	}
 }
 
+// reversed writes the members of a message in the opposite order.
+func reversed(b *testing.B, msg []byte) []byte {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(msg, &members); err != nil {
+		b.Fatal(err)
+	}
+	var parts []string
+	for _, f := range eventSchema().Fields() {
+		parts = append([]string{fmt.Sprintf("%q:%s", f.Name, members[f.Name])}, parts...)
+	}
+	return []byte("{" + strings.Join(parts, ",") + "}")
+}
+
 // BenchmarkJSON decodes batches of 8192 messages; an operation is a batch.
 func BenchmarkJSON(b *testing.B) {
 	ordered, shuffled := events(benchMessages, false), events(benchMessages, true)
 	b.Run("one_key_order", func(b *testing.B) { benchDecoder(b, ordered) })
 	b.Run("random_key_order", func(b *testing.B) { benchDecoder(b, shuffled) })
+	b.Run("two_key_orders", func(b *testing.B) {
+		mixed := make([][]byte, len(ordered))
+		for i := range mixed {
+			mixed[i] = ordered[i]
+			if i%2 == 1 {
+				mixed[i] = reversed(b, ordered[i])
+			}
+		}
+		benchDecoder(b, mixed)
+	})
+	b.Run("one_key_order_spaced", func(b *testing.B) {
+		spaced := make([][]byte, len(ordered))
+		for i, m := range ordered {
+			spaced[i] = []byte(strings.NewReplacer(`":`, `": `, `,"`, `, "`).Replace(string(m)))
+		}
+		benchDecoder(b, spaced)
+	})
 	b.Run("baseline_map_builders", func(b *testing.B) {
 		base := newBaseline()
 		b.ReportAllocs()

@@ -32,7 +32,7 @@ func skipSpace(b []byte, i int) int {
 func scanString(b []byte, i int) (end int, high uint64) {
 	for i+8 <= len(b) {
 		w := binary.LittleEndian.Uint64(b[i:])
-		hit := ((w ^ 2*ones - 0x21*ones) | (w ^ '\\'*ones - ones)) &^ w & highs
+		hit := (((w ^ 2*ones) - 0x21*ones) | ((w ^ '\\'*ones) - ones)) &^ w & highs
 		if hit != 0 {
 			n := bits.TrailingZeros64(hit) &^ 7
 			return i + n/8, high | w&(1<<n-1)

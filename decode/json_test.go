@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/ledgerlake/ledgerlake/internal/column"
 )
 
 var (
@@ -261,14 +264,14 @@ func TestRaw(t *testing.T) {
 
 // Keys that need escapes, are equal in length and ends, or are not of the schema are told apart.
 func TestJSONKeys(t *testing.T) {
-	names := []string{`a"b`, "", "abcdefgh0ijklmnop", "abcdefgh1ijklmnop", "x", "\u00e9"}
+	names := []string{`a"b`, "", "abcdefgh0ijklmnop", "abcdefgh1ijklmnop", "x", "\u00e9", "customer_address_line1", "customer_address_line2"}
 	var fields []arrow.Field
 	for _, n := range names {
 		fields = append(fields, field(n, arrow.PrimitiveTypes.Int64))
 	}
 	d := newTestJSON(t, JSONOptions{}, fields...)
 	for range 3 { // again with what was learned
-		if err := d.Append([]byte(`{"\u00e9":6,"abcdefgh1ijklmnop":4,"X":9,"a\"b":1,"":2,"\u0078":5,"abcdefgh0ijklmnop":3,"abcdefgh2ijklmnop":0}`)); err != nil {
+		if err := d.Append([]byte(`{"customer_address_line2":8,"\u00e9":6,"customer_address_line1":7,"abcdefgh1ijklmnop":4,"X":9,"a\"b":1,"":2,"\u0078":5,"abcdefgh0ijklmnop":3,"abcdefgh2ijklmnop":0}`)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -319,5 +322,55 @@ big float64`
 	}
 	if _, err := InferJSON([][]byte{[]byte(`{}`), []byte(`x`), nil}); !errors.Is(err, ErrNoSamples) {
 		t.Error(err)
+	}
+}
+
+func TestDateCache(t *testing.T) {
+	c := newDateCache()
+	at := time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)
+	for want := at.Unix() / 86400; at.Year() < 10000; want++ {
+		text := at.AppendFormat(nil, time.DateOnly)
+		for range 2 {
+			if got, ok := c.days(text); !ok || got != want {
+				t.Fatalf("%s is day %d, %v; want %d", text, got, ok, want)
+			}
+		}
+		at = at.AddDate(0, 0, 1)
+	}
+	for _, text := range []string{"1900-02-29", "2100-02-29", "2024-02-30", "2024-04-31", "2024-00-10", "2024-01-00", "2024/01/01", "2024-01", "20x4-01-01", ""} {
+		if _, ok := c.days([]byte(text)); ok {
+			t.Errorf("%q is taken for a date", text)
+		}
+	}
+}
+
+func TestJSONFull(t *testing.T) {
+	d := newTestJSON(t, JSONOptions{}, field("x", arrow.PrimitiveTypes.Int64))
+	d.used = column.MaxData - 7
+	if err := d.Append([]byte(`{"x":12}`)); !errors.Is(err, ErrFull) || d.Rows() != 0 {
+		t.Fatalf("%v, %d rows", err, d.Rows())
+	}
+	if err := d.Append([]byte(`{"x":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Append(nil); !errors.Is(err, ErrFull) {
+		t.Fatal(err)
+	}
+	d.Reset()
+	if err := d.Append([]byte(`{"x":12}`)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Schemas come from foreign tables: what has no column or no JSON form is refused, not guessed (I8).
+func TestNewJSONRefuses(t *testing.T) {
+	for _, dt := range []arrow.DataType{
+		arrow.PrimitiveTypes.Uint32, arrow.ListOf(arrow.FixedWidthTypes.Time64us), arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String),
+		&arrow.Decimal128Type{Precision: 4, Scale: -2}, arrow.StructOf(field("x", arrow.MapOf(arrow.BinaryTypes.Binary, utc))),
+	} {
+		_, err := NewJSON(arrow.NewSchema([]arrow.Field{field("c", dt)}, nil), JSONOptions{})
+		if !errors.Is(err, ErrOptions) && !errors.Is(err, column.ErrUnsupported) {
+			t.Errorf("%s: %v", dt, err)
+		}
 	}
 }
