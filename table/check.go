@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -60,7 +61,7 @@ func (t *Table) checkFile(ctx context.Context, add *deltalog.Add) ([]Finding, er
 	if info.Size != add.Size {
 		return []Finding{{path, fmt.Sprintf("%d bytes", add.Size), fmt.Sprintf("%d bytes", info.Size)}}, nil
 	}
-	r, err := file.NewParquetReader(objstore.ReaderAt(ctx, t.Store, path, info.Size))
+	r, err := file.NewParquetReader(io.NewSectionReader(objstore.ReaderAt(ctx, t.Store, path, info.Size), 0, info.Size))
 	if err != nil {
 		return []Finding{{path, "a Parquet file", err.Error()}}, nil
 	}

@@ -1,0 +1,141 @@
+package reader
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/table"
+)
+
+// Config says what to read. At least one of Table and Source is needed.
+type Config struct {
+	Table  *table.Table  // the lake; nil reads the log alone
+	Source broker.Source // the live log; nil reads the table alone
+	Topic  string        // the topic in Source
+	App    string        // whose txn actions hold the positions; default Topic
+
+	From  Bound // default Earliest
+	Until Bound // default Now, or none when Follow is set
+	// Follow goes on waiting for new records after the end of the log. Without it, Until defaults to the
+	// ends of the log when the cursor is opened.
+	Follow bool
+
+	Partitions []int32  // nil: all
+	Columns    []string // nil: all columns of the table
+	Format     string   // how log values become columns: "json" (default with payload columns) or "raw"
+
+	SkipMissing bool      // go on behind offsets that are lost, after telling OnGap
+	OnGap       func(Gap) // may be nil; called in stream order
+
+	BatchRows int           // rows a log batch at most; default 8192
+	MaxWait   time.Duration // longest wait of one fetch; default 500 ms
+}
+
+// Gap is a run of offsets [From, To) of one partition that have no row.
+type Gap struct {
+	Partition int32
+	From, To  record.Offset
+	Reason    string // GapLake, GapLog, GapUndecodable or GapLost
+}
+
+// Reasons of a Gap.
+const (
+	GapLake        = "decided in the lake without a row"          // marker, aborted, compacted or dead-lettered
+	GapLog         = "no record in the log"                       // marker, aborted or compacted
+	GapUndecodable = "the value does not fit the schema"          // the lake side holds it as a dead letter
+	GapLost        = "lost: neither the table nor the log has it" // retention was faster than tiering
+)
+
+// MissingError says that offsets asked for are in neither the table nor the log.
+type MissingError struct {
+	Topic     string
+	Partition int32
+	From, To  record.Offset
+}
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("offsets [%d, %d) of %s-%d are in neither the table nor the log: retention removed them before they were tiered; "+
+		"start at %d, or pass --skip-missing to go on with a report", e.From, e.To, e.Topic, e.Partition, e.To)
+}
+
+type boundKind int8
+
+const (
+	boundDefault boundKind = iota
+	boundEarliest
+	boundLatest
+	boundNow
+	boundOffsets
+	boundTime
+)
+
+// Bound is a place in the stream, for each partition.
+type Bound struct {
+	kind    boundKind
+	offsets map[int32]record.Offset
+	time    time.Time
+}
+
+// Earliest is the first record that the table or the log holds.
+func Earliest() Bound { return Bound{kind: boundEarliest} }
+
+// Latest is the end of the log at the moment of opening.
+func Latest() Bound { return Bound{kind: boundLatest} }
+
+// Now is the same place as Latest, named as an end.
+func Now() Bound { return Bound{kind: boundNow} }
+
+// AtTime is, in each partition, the first record whose timestamp is at or after t.
+func AtTime(t time.Time) Bound { return Bound{kind: boundTime, time: t} }
+
+// AtOffsets is the given offset of each named partition. As a start, the others begin at the earliest
+// record; as an end, the others are not bounded by it but by Now.
+func AtOffsets(o map[int32]record.Offset) Bound {
+	return Bound{kind: boundOffsets, offsets: maps.Clone(o)}
+}
+
+func (c Config) withDefaults() Config {
+	if c.App == "" {
+		c.App = c.Topic
+	}
+	if c.From.kind == boundDefault {
+		c.From = Earliest()
+	}
+	if c.Until.kind == boundDefault && !c.Follow {
+		c.Until = Now()
+	}
+	if c.BatchRows == 0 {
+		c.BatchRows = 8192
+	}
+	if c.MaxWait == 0 {
+		c.MaxWait = 500 * time.Millisecond
+	}
+	c.Partitions = slices.Clone(c.Partitions)
+	slices.Sort(c.Partitions)
+	return c
+}
+
+func (c Config) validate() error {
+	var errs []error
+	if c.Table == nil && c.Source == nil {
+		errs = append(errs, errors.New("reader config: neither Table nor Source is set"))
+	}
+	if c.Source != nil && c.Topic == "" {
+		errs = append(errs, errors.New("reader config: Source needs a Topic"))
+	}
+	if c.Format != "" && c.Format != "json" && c.Format != "raw" {
+		errs = append(errs, fmt.Errorf("reader config: Format %q is not json or raw", c.Format))
+	}
+	if c.BatchRows < 1 || c.BatchRows > 1<<20 {
+		errs = append(errs, fmt.Errorf("reader config: BatchRows %d is not in 1..%d", c.BatchRows, 1<<20))
+	}
+	if c.Follow && c.Source == nil {
+		errs = append(errs, errors.New("reader config: Follow needs a Source: a table alone has no tail"))
+	}
+	return errors.Join(errs...)
+}

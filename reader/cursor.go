@@ -1,0 +1,287 @@
+package reader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/table"
+)
+
+// noEnd is the until offset of a partition that is followed for ever.
+const noEnd = record.Offset(math.MaxInt64)
+
+// part is the state of one partition.
+type part struct {
+	id      int32
+	next    record.Offset // first offset not yet given to the caller: what a token holds
+	until   record.Offset // the first offset that is not wanted
+	lakeEnd record.Offset // the seam of the current snapshot
+}
+
+func (p *part) done() bool { return p.next >= p.until }
+
+// Cursor reads one stream over lake and log. Make it with Open.
+type Cursor struct {
+	cfg    Config
+	snap   *deltalog.Snapshot // nil without a table
+	schema *arrow.Schema      // of the batches given
+	full   *arrow.Schema      // of the table, or the system columns alone
+	parts  []*part            // ascending by id
+	byID   map[int32]*part
+	lake   *lakeSide // not nil while the lake is being read
+	log    *logSide  // nil without a source
+	given  arrow.RecordBatch
+	closed bool
+}
+
+// Open resolves where to start and end and takes the snapshot. The context is for Open alone.
+func Open(ctx context.Context, cfg Config) (*Cursor, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	c := &Cursor{cfg: cfg, byID: map[int32]*part{}}
+	if err := c.takeSnapshot(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.makeSchemas(); err != nil {
+		return nil, err
+	}
+	if err := c.resolve(ctx); err != nil {
+		return nil, err
+	}
+	if cfg.Source != nil {
+		l, err := newLogSide(c)
+		if err != nil {
+			return nil, err
+		}
+		c.log = l
+	}
+	if c.snap != nil {
+		c.lake = newLakeSide(c)
+	}
+	return c, nil
+}
+
+// Schema is the schema of the batches that Next gives.
+func (c *Cursor) Schema() *arrow.Schema { return c.schema }
+
+// Position gives the next offset of each partition.
+func (c *Cursor) Position() map[int32]record.Offset {
+	m := make(map[int32]record.Offset, len(c.parts))
+	for _, p := range c.parts {
+		m[p.id] = p.next
+	}
+	return m
+}
+
+// Seam gives, for each partition, the offset at which the cursor leaves the table for the log.
+func (c *Cursor) Seam() map[int32]record.Offset {
+	m := make(map[int32]record.Offset, len(c.parts))
+	for _, p := range c.parts {
+		m[p.id] = p.lakeEnd
+	}
+	return m
+}
+
+// Next gives the next rows, io.EOF at the end. The batch, also when retained, is valid until the following
+// call of Next or Close: log batches reuse their memory.
+func (c *Cursor) Next(ctx context.Context) (arrow.RecordBatch, error) {
+	if c.closed {
+		return nil, errors.New("cursor is closed")
+	}
+	c.release()
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if c.lake != nil {
+			rb, err := c.lake.next(ctx)
+			if errors.Is(err, io.EOF) {
+				c.lake.close()
+				c.lake = nil
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			if rb.NumRows() == 0 {
+				rb.Release()
+				continue
+			}
+			c.given = rb
+			return rb, nil
+		}
+		if c.log == nil || c.allDone() {
+			return nil, io.EOF
+		}
+		rb, err := c.log.next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if rb != nil {
+			c.given = rb
+			return rb, nil
+		}
+	}
+}
+
+// Close frees what the cursor holds. It may be called twice.
+func (c *Cursor) Close() error {
+	if c.closed {
+		return nil
+	}
+	c.closed = true
+	c.release()
+	if c.lake != nil {
+		c.lake.close()
+		c.lake = nil
+	}
+	return nil
+}
+
+func (c *Cursor) release() {
+	if c.given != nil {
+		c.given.Release()
+		c.given = nil
+	}
+}
+
+func (c *Cursor) allDone() bool {
+	for _, p := range c.parts {
+		if !p.done() {
+			return false
+		}
+	}
+	return true
+}
+
+// gap tells the caller about offsets [from, to) without a row.
+func (c *Cursor) gap(p *part, from, to record.Offset, reason string) {
+	if c.cfg.OnGap != nil && from < to {
+		c.cfg.OnGap(Gap{Partition: p.id, From: from, To: to, Reason: reason})
+	}
+}
+
+func (c *Cursor) takeSnapshot(ctx context.Context) error {
+	if c.cfg.Table == nil {
+		return nil
+	}
+	snap, err := c.cfg.Table.Log.Snapshot(ctx)
+	if err != nil {
+		return fmt.Errorf("read the table's log: %w", err)
+	}
+	c.snap = snap
+	return nil
+}
+
+// replan goes back to the lake for partitions whose next offset the log no longer holds (I4, I6): since our
+// snapshot, tiering moved those offsets into the table and retention dropped them from the log.
+func (c *Cursor) replan(ctx context.Context, p *part, logStart record.Offset) error {
+	if err := c.takeSnapshot(ctx); err != nil {
+		return err
+	}
+	if c.snap != nil {
+		if end, ok := table.LakeEnd(c.snap, c.cfg.App, p.id); ok && end > p.next {
+			for _, q := range c.parts {
+				if e, ok := table.LakeEnd(c.snap, c.cfg.App, q.id); ok {
+					q.lakeEnd = e
+				}
+			}
+			c.lake = newLakeSide(c)
+			return nil
+		}
+	}
+	if !c.cfg.SkipMissing {
+		return &MissingError{Topic: c.cfg.Topic, Partition: p.id, From: p.next, To: logStart}
+	}
+	to := min(logStart, p.until)
+	c.gap(p, p.next, to, GapLost)
+	p.next = to
+	return nil
+}
+
+func (c *Cursor) addPart(p *part) {
+	c.byID[p.id] = p
+	i, _ := slices.BinarySearchFunc(c.parts, p.id, func(q *part, id int32) int { return int(q.id) - int(id) })
+	c.parts = slices.Insert(c.parts, i, p)
+}
+
+// makeSchemas sets the table's full schema and the projection that the caller asked for.
+func (c *Cursor) makeSchemas() error {
+	if c.snap != nil {
+		s, err := c.cfg.Table.Schema(c.snap)
+		if err != nil {
+			return err
+		}
+		c.full = s
+	} else {
+		c.full = arrow.NewSchema(table.SystemFields(table.DefaultNames()), nil)
+	}
+	if c.cfg.Columns == nil {
+		c.schema = c.full
+		return nil
+	}
+	fields := make([]arrow.Field, 0, len(c.cfg.Columns))
+	for _, name := range c.cfg.Columns {
+		i := c.full.FieldIndices(name)
+		if len(i) != 1 {
+			return fmt.Errorf("column %q is not in the table; it has %v", name, fieldNames(c.full))
+		}
+		fields = append(fields, c.full.Field(i[0]))
+	}
+	c.schema = arrow.NewSchema(fields, nil)
+	return nil
+}
+
+func (c *Cursor) names() table.Names {
+	if c.cfg.Table != nil {
+		return c.cfg.Table.Names
+	}
+	return table.DefaultNames()
+}
+
+func fieldNames(s *arrow.Schema) []string {
+	names := make([]string, s.NumFields())
+	for i := range names {
+		names[i] = s.Field(i).Name
+	}
+	return names
+}
+
+// sourceBounds asks the log for the bounds of a partition.
+func (c *Cursor) sourceBounds(ctx context.Context, p int32) (broker.Bounds, error) {
+	return c.cfg.Source.Bounds(ctx, record.TopicPartition{Topic: c.cfg.Topic, Partition: p})
+}
+
+// Partitions are the numbers of the partitions that are read, ascending.
+func (c *Cursor) Partitions() []int32 {
+	ids := make([]int32, len(c.parts))
+	for i, p := range c.parts {
+		ids[i] = p.id
+	}
+	return ids
+}
+
+// End gives the first offset that is not wanted, for each partition that has an end.
+func (c *Cursor) End() map[int32]record.Offset {
+	m := map[int32]record.Offset{}
+	for _, p := range c.parts {
+		if p.until != noEnd {
+			m[p.id] = p.until
+		}
+	}
+	return m
+}
+
+// InLake says whether the last batch came from the table.
+func (c *Cursor) InLake() bool { return c.lake != nil }

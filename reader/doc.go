@@ -1,0 +1,33 @@
+// Package reader gives one ordered stream over a Delta table and the log whose records went into it.
+//
+// A Cursor starts at any offset or time. It reads history from the table, then goes on in the log at the
+// exact offset where the table ends (the seam), and follows the log for as long as asked.
+//
+// # Guarantees
+//
+// I4: of each partition every committed record comes once and in offset order, on both sides of the seam.
+// The snapshot of the table and the positions of its partitions are taken together, so the lake part ends
+// where the txn action of that snapshot says, not where some file ends. Offsets that have no row (control
+// markers, aborted or compacted records, dead letters) are reported as gaps through Config.OnGap. Offsets
+// that neither table nor log holds stop the cursor with a *MissingError, unless Config.SkipMissing is set;
+// then they are reported as a gap with reason "lost".
+//
+// When retention removes log segments under a running cursor, they are in the table by then (I6): the
+// cursor takes a newer snapshot and reads the lake again from its own position.
+//
+// # Concurrency
+//
+// A Cursor is used by one goroutine. Batches belong to the receiver until it releases them.
+//
+// # Files
+//
+//	config.go    Config, where to start and where to end
+//	cursor.go    Cursor: the loop over lake and log
+//	lake.go      the lake side: ranges below the seam
+//	log.go       the log side: fetch, filter, decode
+//	resolve.go   times and words to offsets
+//	token.go     resume tokens
+//	records.go   records out of Arrow batches
+//	ndjson.go    rows as JSON lines
+//	history.go   re-batched lake rows for the Kafka protocol server
+package reader

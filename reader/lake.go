@@ -1,0 +1,173 @@
+package reader
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/table"
+)
+
+// lakeSide reads the ranges [next, min(lakeEnd, until)) of all partitions from one snapshot.
+type lakeSide struct {
+	c        *Cursor
+	ordered  bool // the table has partition and offset columns
+	pull     func() (arrow.RecordBatch, error, bool)
+	stop     func()
+	cancel   context.CancelFunc
+	partCol  int // in scanned batches; -1 when not scanned
+	offCol   int
+	project  []int // scanned column of each column of the schema given; nil: as scanned
+	finished bool
+}
+
+func newLakeSide(c *Cursor) *lakeSide { return &lakeSide{c: c, partCol: -1, offCol: -1} }
+
+// start begins the scan at the first next, with the scan's own context: a scan outlives one call of Next.
+func (l *lakeSide) start(ctx context.Context) {
+	names := l.c.names()
+	l.ordered = names.Partition != "" && names.Offset != ""
+	opts := table.ScanOptions{Columns: l.columns(names)}
+	if l.ordered && len(l.c.parts) > 0 {
+		opts.Ranges = l.ranges()
+		if len(opts.Ranges) == 0 {
+			l.finished = true
+			return
+		}
+	}
+	scanCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	l.cancel = cancel
+	l.pull, l.stop = iter.Pull2(l.c.cfg.Table.Scan(scanCtx, l.c.snap, opts))
+}
+
+func (l *lakeSide) ranges() []table.Range {
+	var ranges []table.Range
+	for _, p := range l.c.parts {
+		if to := min(p.lakeEnd, p.until); p.next < to {
+			ranges = append(ranges, table.Range{Partition: p.id, From: p.next, To: to})
+		}
+	}
+	return ranges
+}
+
+// columns are those asked for, and the two that say where a row stands.
+func (l *lakeSide) columns(names table.Names) []string {
+	want := fieldNames(l.c.schema)
+	scan := append([]string(nil), want...)
+	index := func(name string) int {
+		for i, n := range scan {
+			if n == name {
+				return i
+			}
+		}
+		scan = append(scan, name)
+		return len(scan) - 1
+	}
+	if l.ordered {
+		l.partCol, l.offCol = index(names.Partition), index(names.Offset)
+	}
+	if len(scan) != len(want) {
+		l.project = make([]int, len(want))
+		for i := range want {
+			l.project[i] = i
+		}
+	}
+	return scan
+}
+
+func (l *lakeSide) next(ctx context.Context) (arrow.RecordBatch, error) {
+	if l.pull == nil && !l.finished {
+		l.start(ctx)
+	}
+	if l.finished {
+		return nil, io.EOF
+	}
+	rb, err, ok := l.pull()
+	if !ok {
+		l.finish()
+		return nil, io.EOF
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the table: %w", err)
+	}
+	if !l.ordered {
+		return rb, nil
+	}
+	if err := l.advance(rb); err != nil {
+		rb.Release()
+		return nil, err
+	}
+	return l.projected(rb), nil
+}
+
+// advance moves the partitions over the rows of rb and checks their order (I4).
+func (l *lakeSide) advance(rb arrow.RecordBatch) error {
+	parts, ok := rb.Column(l.partCol).(*array.Int32)
+	if !ok {
+		return fmt.Errorf("column %s has type %s, want int32", rb.ColumnName(l.partCol), rb.Column(l.partCol).DataType())
+	}
+	offsets, ok := rb.Column(l.offCol).(*array.Int64)
+	if !ok {
+		return fmt.Errorf("column %s has type %s, want int64", rb.ColumnName(l.offCol), rb.Column(l.offCol).DataType())
+	}
+	var p *part
+	for i, off := range offsets.Int64Values() {
+		if id := parts.Value(i); p == nil || p.id != id {
+			if p = l.c.byID[id]; p == nil {
+				// A table without positions (nobody's txn actions): partitions are met as they come.
+				p = &part{id: id, until: noEnd, lakeEnd: noEnd}
+				l.c.addPart(p)
+			}
+		}
+		o := record.Offset(off)
+		if o != p.next {
+			if o < p.next {
+				return fmt.Errorf("table is out of order: partition %d gives offset %d after %d; run `ledgerlake check`", p.id, o, p.next-1)
+			}
+			l.c.gap(p, p.next, o, GapLake)
+		}
+		p.next = o + 1
+	}
+	return nil
+}
+
+func (l *lakeSide) projected(rb arrow.RecordBatch) arrow.RecordBatch {
+	if l.project == nil {
+		return rb
+	}
+	cols := make([]arrow.Array, len(l.project))
+	for i, j := range l.project {
+		cols[i] = rb.Column(j)
+	}
+	out := array.NewRecordBatch(l.c.schema, cols, rb.NumRows())
+	rb.Release()
+	return out
+}
+
+// finish takes every partition to the seam: what had no row up to it was decided in the lake.
+func (l *lakeSide) finish() {
+	l.finished = true
+	if !l.ordered {
+		return
+	}
+	for _, p := range l.c.parts {
+		to := min(p.lakeEnd, p.until)
+		if p.lakeEnd == noEnd || p.next >= to {
+			continue
+		}
+		l.c.gap(p, p.next, to, GapLake)
+		p.next = to
+	}
+}
+
+func (l *lakeSide) close() {
+	if l.stop != nil {
+		l.cancel()
+		l.stop()
+	}
+}

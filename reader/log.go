@@ -1,0 +1,240 @@
+package reader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/decode"
+	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/table"
+)
+
+// fetchBytes is what one fetch asks of a partition.
+const fetchBytes = 4 << 20
+
+// logSide reads the partitions from the log. It decodes what it fetched lazily, BatchRows at a time, into
+// buffers that it uses again.
+type logSide struct {
+	c       *Cursor
+	fetched []broker.Fetched // answers not yet decoded; the first may be decoded in part
+	part    *part            // of fetched[0]
+	rest    []byte           // undecoded batches of fetched[0]
+	filter  record.AbortFilter
+	it      record.Iterator
+	in      bool          // it stands inside a batch
+	last    record.Offset // last offset of the batch that it is in
+
+	system  *table.SystemColumns
+	decoder decode.Decoder
+	arrange []int // column of the schema given -> index in system ++ payload arrays
+}
+
+func newLogSide(c *Cursor) (*logSide, error) {
+	l := &logSide{c: c, system: table.NewSystemColumns(c.names())}
+	var payload *arrow.Schema
+	if c.cfg.Table != nil {
+		p, err := c.cfg.Table.PayloadSchema()
+		if err != nil {
+			return nil, err
+		}
+		payload = p
+	}
+	if payload != nil && payload.NumFields() > 0 {
+		if c.cfg.Format == "raw" {
+			return nil, fmt.Errorf("table has payload columns %v; format raw cannot fill them from the log", fieldNames(payload))
+		}
+		d, err := decode.NewJSON(payload, decode.JSONOptions{})
+		if err != nil {
+			return nil, err
+		}
+		l.decoder = d
+	} else {
+		l.decoder = decode.NewRaw()
+		payload = arrow.NewSchema(nil, nil)
+	}
+	have := append(table.SystemFields(c.names()), payload.Fields()...)
+	for _, f := range c.schema.Fields() {
+		found := -1
+		for i, h := range have {
+			if h.Name == f.Name {
+				found = i
+			}
+		}
+		if found < 0 {
+			return nil, fmt.Errorf("column %q cannot be made from log records", f.Name)
+		}
+		l.arrange = append(l.arrange, found)
+	}
+	return l, nil
+}
+
+// next gives a batch of one partition, or nil when it has to be called again (nothing new, or back to the lake).
+func (l *logSide) next(ctx context.Context) (arrow.RecordBatch, error) {
+	if len(l.fetched) == 0 {
+		if err := l.fetch(ctx); err != nil {
+			return nil, err
+		}
+		if len(l.fetched) == 0 {
+			return nil, nil
+		}
+	}
+	if l.part == nil {
+		f := &l.fetched[0]
+		l.part = l.c.byID[f.TP.Partition]
+		if f.Err != nil {
+			return nil, l.fault(ctx, f)
+		}
+		l.rest = f.Batches
+		l.filter.Reset(f.Aborted)
+	}
+	return l.decode()
+}
+
+func (l *logSide) fetch(ctx context.Context) error {
+	var ranges []broker.FetchRange
+	for _, p := range l.c.parts {
+		if !p.done() {
+			ranges = append(ranges, broker.FetchRange{
+				TP:   record.TopicPartition{Topic: l.c.cfg.Topic, Partition: p.id},
+				From: p.next, MaxBytes: fetchBytes,
+			})
+		}
+	}
+	got, err := l.c.cfg.Source.Fetch(ctx, ranges, broker.FetchOptions{
+		MinBytes: 1, MaxWait: l.c.cfg.MaxWait, MaxBytes: 8 * fetchBytes, Isolation: broker.ReadCommitted,
+	})
+	if err != nil {
+		return fmt.Errorf("read the log: %w", err)
+	}
+	for _, f := range got {
+		if f.Err != nil || len(f.Batches) > 0 {
+			l.fetched = append(l.fetched, f)
+		}
+	}
+	return nil
+}
+
+// fault handles the error of one partition. Only an offset below the log start has a cure: the lake.
+func (l *logSide) fault(ctx context.Context, f *broker.Fetched) error {
+	p := l.part
+	l.drop()
+	var out *broker.OutOfRangeError
+	if errors.As(f.Err, &out) && p.next < out.Bounds.Start {
+		return l.c.replan(ctx, p, out.Bounds.Start)
+	}
+	return fmt.Errorf("read %s from the log: %w", f.TP, f.Err)
+}
+
+// drop leaves the rest of the first answer.
+func (l *logSide) drop() {
+	l.fetched = l.fetched[1:]
+	l.part, l.rest, l.in = nil, nil, false
+}
+
+// decode fills the columns with up to BatchRows records of one partition.
+func (l *logSide) decode() (arrow.RecordBatch, error) {
+	l.system.Reset()
+	l.decoder.Reset()
+	rows := 0
+	for rows < l.c.cfg.BatchRows && !l.part.done() {
+		if !l.in {
+			more, err := l.openBatch()
+			if err != nil {
+				return nil, err
+			}
+			if !more {
+				break
+			}
+			continue
+		}
+		if !l.it.Next() {
+			if err := l.it.Err(); err != nil {
+				return nil, fmt.Errorf("read %s from the log: %w", l.fetched[0].TP, err)
+			}
+			l.skipTo(l.last + 1)
+			l.in = false
+			continue
+		}
+		if l.take(l.it.Record()) {
+			rows++
+		}
+	}
+	if l.part.done() || (!l.in && len(l.rest) == 0) {
+		l.drop()
+	}
+	if rows == 0 {
+		return nil, nil
+	}
+	return l.batch(rows), nil
+}
+
+// openBatch goes to the next batch that has wanted records; false at the end of what was fetched.
+func (l *logSide) openBatch() (bool, error) {
+	if len(l.rest) == 0 {
+		return false, nil
+	}
+	b, err := record.ReadBatch(l.rest)
+	if errors.Is(err, record.ErrTruncated) {
+		l.rest = nil
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read %s at offset %d from the log: %w", l.fetched[0].TP, l.part.next, err)
+	}
+	l.rest = l.rest[b.Size():]
+	if !l.filter.Keep(b) {
+		l.skipTo(b.LastOffset() + 1)
+		return true, nil
+	}
+	if b.LastOffset() < l.part.next {
+		return true, nil
+	}
+	if err := b.VerifyCRC(); err != nil {
+		return false, fmt.Errorf("read %s from the log: %w", l.fetched[0].TP, err)
+	}
+	if err := l.it.Reset(b); err != nil {
+		return false, fmt.Errorf("read %s from the log: %w", l.fetched[0].TP, err)
+	}
+	l.in, l.last = true, b.LastOffset()
+	return true, nil
+}
+
+// skipTo moves over offsets that the log holds no record for.
+func (l *logSide) skipTo(o record.Offset) {
+	o = min(o, l.part.until)
+	if o > l.part.next {
+		l.c.gap(l.part, l.part.next, o, GapLog)
+		l.part.next = o
+	}
+}
+
+// take adds one record as a row; false when it is not wanted or does not fit the schema.
+func (l *logSide) take(r *record.Record) bool {
+	p := l.part
+	if r.Offset < p.next || r.Offset >= p.until {
+		return false
+	}
+	l.skipTo(r.Offset)
+	p.next = r.Offset + 1
+	if err := l.decoder.Append(r.Value); err != nil {
+		// The tier side will file this record as a dead letter; both sides show the same stream.
+		l.c.gap(p, r.Offset, r.Offset+1, GapUndecodable)
+		return false
+	}
+	l.system.Append(p.id, r)
+	return true
+}
+
+func (l *logSide) batch(rows int) arrow.RecordBatch {
+	all := append(l.system.Arrays(), l.decoder.Arrays()...)
+	cols := make([]arrow.Array, len(l.arrange))
+	for i, j := range l.arrange {
+		cols[i] = all[j]
+	}
+	return array.NewRecordBatch(l.c.schema, cols, int64(rows))
+}

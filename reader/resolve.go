@@ -1,0 +1,216 @@
+package reader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/table"
+)
+
+// resolve makes the partitions and turns From and Until into offsets. The snapshot is taken before the
+// log's bounds are asked for, so the lake end never lies above the log's end.
+func (c *Cursor) resolve(ctx context.Context) error {
+	if err := c.guessApp(); err != nil {
+		return err
+	}
+	ids, err := c.partitions(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		p := &part{id: id}
+		if c.snap != nil {
+			p.lakeEnd, _ = table.LakeEnd(c.snap, c.cfg.App, id)
+		}
+		if p.next, err = c.startOf(ctx, p); err != nil {
+			return err
+		}
+		if p.until, err = c.endOf(ctx, p); err != nil {
+			return err
+		}
+		c.addPart(p)
+	}
+	return nil
+}
+
+// guessApp finds the writer whose positions to use when the caller named none.
+func (c *Cursor) guessApp() error {
+	if c.snap == nil || c.cfg.App != "" {
+		return nil
+	}
+	apps := map[string]bool{}
+	for id := range c.snap.Txns() {
+		if app, _, ok := splitAppID(id); ok {
+			apps[app] = true
+		}
+	}
+	switch names := slices.Sorted(maps.Keys(apps)); len(names) {
+	case 0: // nobody's positions: the table is read as a whole
+		return nil
+	case 1:
+		c.cfg.App = names[0]
+		return nil
+	default:
+		return fmt.Errorf("table was filled by several writers (%s): name one with --app", strings.Join(names, ", "))
+	}
+}
+
+func splitAppID(id string) (app string, partition int32, ok bool) {
+	i := strings.LastIndexByte(id, '-')
+	if i < 1 {
+		return "", 0, false
+	}
+	n, err := strconv.ParseInt(id[i+1:], 10, 32)
+	if err != nil || n < 0 {
+		return "", 0, false
+	}
+	return id[:i], int32(n), true
+}
+
+// partitions are those asked for, else all that the log or the table's positions know.
+func (c *Cursor) partitions(ctx context.Context) ([]int32, error) {
+	known := map[int32]bool{}
+	if c.cfg.Source != nil {
+		ids, err := c.cfg.Source.Partitions(ctx, c.cfg.Topic)
+		if err != nil {
+			return nil, fmt.Errorf("topic %s: %w", c.cfg.Topic, err)
+		}
+		for _, id := range ids {
+			known[id] = true
+		}
+	}
+	if c.snap != nil {
+		for id := range c.snap.Txns() {
+			if app, p, ok := splitAppID(id); ok && app == c.cfg.App {
+				known[p] = true
+			}
+		}
+	}
+	if c.cfg.Partitions == nil {
+		return slices.Sorted(maps.Keys(known)), nil
+	}
+	if len(known) == 0 {
+		return nil, errors.New("table has no offset positions, so partitions cannot be chosen: it was not filled by a log")
+	}
+	for _, id := range c.cfg.Partitions {
+		if !known[id] {
+			return nil, fmt.Errorf("partition %d: %w; there are %v", id, broker.ErrUnknownTopic, slices.Sorted(maps.Keys(known)))
+		}
+	}
+	return c.cfg.Partitions, nil
+}
+
+func (c *Cursor) startOf(ctx context.Context, p *part) (record.Offset, error) {
+	switch c.cfg.From.kind {
+	case boundLatest, boundNow:
+		return c.liveEnd(ctx, p)
+	case boundTime:
+		return c.offsetAt(ctx, p, c.cfg.From.time)
+	case boundOffsets:
+		if o, ok := c.cfg.From.offsets[p.id]; ok {
+			end, err := c.liveEnd(ctx, p)
+			if err == nil && o > end {
+				err = &broker.OutOfRangeError{TP: record.TopicPartition{Topic: c.cfg.Topic, Partition: p.id}, Offset: o, Bounds: broker.Bounds{Stable: end, End: end}}
+			}
+			return o, err
+		}
+	}
+	if p.lakeEnd > 0 || c.cfg.Source == nil {
+		return 0, nil
+	}
+	b, err := c.sourceBounds(ctx, p.id)
+	return b.Start, err
+}
+
+func (c *Cursor) endOf(ctx context.Context, p *part) (record.Offset, error) {
+	until := noEnd
+	switch c.cfg.Until.kind {
+	case boundOffsets:
+		if o, ok := c.cfg.Until.offsets[p.id]; ok {
+			until = o
+		}
+	case boundTime:
+		o, err := c.offsetAt(ctx, p, c.cfg.Until.time)
+		if err != nil {
+			return 0, err
+		}
+		until = o
+	case boundEarliest:
+		return 0, nil
+	}
+	if c.cfg.Follow && c.cfg.Until.kind != boundNow && c.cfg.Until.kind != boundLatest {
+		return until, nil
+	}
+	end, err := c.liveEnd(ctx, p)
+	return min(until, end), err
+}
+
+// liveEnd is the end of what can be read now: the log's last stable offset, else the lake end.
+func (c *Cursor) liveEnd(ctx context.Context, p *part) (record.Offset, error) {
+	if c.cfg.Source == nil {
+		return p.lakeEnd, nil
+	}
+	b, err := c.sourceBounds(ctx, p.id)
+	return max(b.Stable, p.lakeEnd), err
+}
+
+// offsetAt finds the first offset whose record has a timestamp at or after t: in the table first, since a
+// log's own look-up knows nothing of what it dropped.
+func (c *Cursor) offsetAt(ctx context.Context, p *part, t time.Time) (record.Offset, error) {
+	if p.lakeEnd > 0 {
+		o, ok, err := c.lakeOffsetAt(ctx, p, t)
+		if err != nil || ok {
+			return o, err
+		}
+	}
+	if c.cfg.Source == nil {
+		return p.lakeEnd, nil
+	}
+	o, err := c.cfg.Source.OffsetForTime(ctx, record.TopicPartition{Topic: c.cfg.Topic, Partition: p.id}, t.UnixMilli())
+	return max(o, p.lakeEnd), err
+}
+
+func (c *Cursor) lakeOffsetAt(ctx context.Context, p *part, t time.Time) (record.Offset, bool, error) {
+	names := c.names()
+	if names.Offset == "" || names.Timestamp == "" {
+		return 0, false, errors.New("table has no timestamp column for log records: choose offsets instead of a time")
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	want := arrow.Timestamp(t.UnixMicro())
+	for rb, err := range c.cfg.Table.Scan(ctx, c.snap, table.ScanOptions{
+		Ranges:       []table.Range{{Partition: p.id, From: 0, To: p.lakeEnd}},
+		Columns:      []string{names.Offset, names.Timestamp},
+		MinTimestamp: t,
+	}) {
+		if err != nil {
+			return 0, false, fmt.Errorf("look up %s in the table: %w", t.Format(time.RFC3339), err)
+		}
+		offsets, ok1 := rb.Column(0).(*array.Int64)
+		times, ok2 := rb.Column(1).(*array.Timestamp)
+		if !ok1 || !ok2 {
+			rb.Release()
+			return 0, false, fmt.Errorf("columns %s and %s are not long and timestamp", names.Offset, names.Timestamp)
+		}
+		for i, ts := range times.TimestampValues() {
+			if ts >= want && times.IsValid(i) {
+				o := record.Offset(offsets.Value(i))
+				rb.Release()
+				return o, true, nil
+			}
+		}
+		rb.Release()
+	}
+	return 0, false, nil
+}
