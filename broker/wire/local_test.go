@@ -1,0 +1,181 @@
+package wire_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/ledgerlake/ledgerlake/broker/local"
+	"github.com/ledgerlake/ledgerlake/broker/wire"
+)
+
+type node struct {
+	log *local.Log
+	srv *wire.Server
+}
+
+func open(t *testing.T, dir string) *node {
+	t.Helper()
+	log, err := local.Open(t.Context(), local.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, err := wire.Open(t.Context(), wire.Config{
+		Listen: "127.0.0.1:0", Log: log, AutoCreateTopics: true, DefaultPartitions: 3, GroupJoinDelay: 10 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &node{log: log, srv: srv}
+}
+
+func (n *node) close(t *testing.T) {
+	t.Helper()
+	if err := n.srv.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := n.log.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func (n *node) client(t *testing.T, opts ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(n.srv.Addr().String()), kgo.AllowAutoTopicCreation()}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return cl
+}
+
+func send(t *testing.T, ctx context.Context, cl *kgo.Client, topic string, from, n int) {
+	t.Helper()
+	for i := from; i < from+n; i++ {
+		cl.Produce(ctx, &kgo.Record{
+			Topic: topic, Key: fmt.Appendf(nil, "k%d", i), Value: []byte(strings.Repeat("v", 100)), Timestamp: time.UnixMilli(int64(10_000 + i)),
+		}, func(_ *kgo.Record, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if err := cl.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func receive(t *testing.T, ctx context.Context, cl *kgo.Client, n int) map[string]bool {
+	t.Helper()
+	keys := map[string]bool{}
+	for count := 0; count < n; {
+		fs := cl.PollFetches(ctx)
+		if errs := fs.Errors(); len(errs) > 0 {
+			t.Fatalf("%d of %d: %v", count, n, errs)
+		}
+		fs.EachRecord(func(r *kgo.Record) { keys[string(r.Key)] = true; count++ })
+	}
+	return keys
+}
+
+// The whole path over the durable log: I1 over a restart for records, topics and committed positions; I4 for
+// what a group reads before and after.
+func TestOverLocalLog(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+	defer cancel()
+	dir := t.TempDir()
+	n := open(t, dir)
+	codecs := []kgo.CompressionCodec{kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression()}
+	for i, c := range codecs {
+		send(t, ctx, n.client(t, kgo.ProducerBatchCompression(c)), "t", 100*i, 100)
+	}
+	group := []kgo.Opt{kgo.ConsumerGroup("g"), kgo.ConsumeTopics("t"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit()}
+	cl := n.client(t, group...)
+	if got := receive(t, ctx, cl, 500); len(got) != 500 {
+		t.Fatalf("%d keys, want 500", len(got))
+	}
+	if err := cl.CommitUncommittedOffsets(ctx); err != nil {
+		t.Fatal(err)
+	}
+	cl.Close()
+	n.close(t)
+
+	n = open(t, dir)
+	defer n.close(t)
+	send(t, ctx, n.client(t), "t", 500, 50)
+	got := receive(t, ctx, n.client(t, group...), 50)
+	for i := 500; i < 550; i++ {
+		if !got[fmt.Sprintf("k%d", i)] {
+			t.Fatalf("k%d is missing after the restart", i)
+		}
+	}
+	if len(got) != 50 {
+		t.Fatalf("%d keys after the restart, want 50", len(got))
+	}
+	adm := kadm.NewClient(n.client(t))
+	ends, err := adm.ListEndOffsets(ctx, "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := int64(0)
+	ends.Each(func(o kadm.ListedOffset) { total += o.Offset })
+	if total != 550 {
+		t.Fatalf("ends sum up to %d, want 550", total)
+	}
+	maxTS, err := adm.ListMaxTimestampOffsets(ctx, "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	newest := int64(0)
+	maxTS.Each(func(o kadm.ListedOffset) { newest = max(newest, o.Timestamp) })
+	if newest != 10_549 {
+		t.Fatalf("the newest timestamp is %d, want 10549", newest)
+	}
+	if res, err := adm.DeleteRecords(ctx, ends.Offsets()); err != nil || res.Error() != nil {
+		t.Fatal(res, err)
+	}
+	starts, err := adm.ListStartOffsets(ctx, "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends.Each(func(o kadm.ListedOffset) {
+		if s, ok := starts.Lookup(o.Topic, o.Partition); !ok || s.Offset != o.Offset {
+			t.Errorf("partition %d starts at %d after the delete, want %d", o.Partition, s.Offset, o.Offset)
+		}
+	})
+}
+
+// What the log refuses comes to the client as the right error.
+func TestRefusalsOfLocalLog(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	n := open(t, t.TempDir())
+	defer n.close(t)
+	adm := kadm.NewClient(n.client(t))
+	small := "2000"
+	policy := "compact"
+	if _, err := adm.CreateTopic(ctx, 1, 1, map[string]*string{"max.message.bytes": &small, "cleanup.policy": &policy}, "t"); err != nil {
+		t.Fatal(err)
+	}
+	cl := n.client(t, kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.RecordRetries(1))
+	for name, c := range map[string]struct {
+		rec  kgo.Record
+		want error
+	}{
+		"large": {kgo.Record{Key: []byte("k"), Value: make([]byte, 5000)}, kerr.MessageTooLarge},
+		"key":   {kgo.Record{Value: []byte("v")}, kerr.InvalidRecord},
+		"time":  {kgo.Record{Key: []byte("k"), Timestamp: time.Now().Add(48 * time.Hour)}, kerr.InvalidTimestamp},
+	} {
+		c.rec.Topic = "t"
+		if err := cl.ProduceSync(ctx, &c.rec).FirstErr(); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+}
