@@ -139,45 +139,23 @@ func TestLibrdkafkaOffsets(t *testing.T) {
 	}
 }
 
-// Aborted messages are seen by no read_committed consumer, and never become rows: their offsets are
-// holes (I3, I4). A second producer of a transactional id fences the first.
-func TestLibrdkafkaTransactions(t *testing.T) {
+// ledgerlake's own log has no transactions. A transactional producer is told so, soon, rather than left to
+// try for ever or to believe that an abort took something back (I8).
+func TestTransactionalProducerIsRefused(t *testing.T) {
 	harness.Python(t)
-	s := harness.Serve(t, t.TempDir(), "", "--topic", "tx:2", "--flush-age", "300ms", "--format", "raw")
-	const n = 300
-	kept := client(t, "transact", s.Addr, "tx", fmt.Sprint(n))
-	if len(kept) != n {
-		t.Fatalf("%d committed messages were acknowledged, want %d", len(kept), n)
+	s := harness.Serve(t, t.TempDir(), "", "--no-tiering", "--topic", "tx:1")
+	out := harness.RunPython(t, nil, "clients.py", "refused", s.Addr, "tx")
+	var told struct {
+		Error, Text string
+		Seconds     float64
 	}
-	want := map[harness.Position]string{}
-	for _, m := range kept {
-		want[m.at()] = fmt.Sprintf(`{"n":%d,"name":"librdkafka %d"}`, m.I, m.I)
+	if err := json.Unmarshal(out, &told); err != nil {
+		t.Fatalf("clients.py printed %q: %v", out, err)
 	}
-	check := func(who string, got map[harness.Position]string) {
-		t.Helper()
-		if len(got) != len(want) {
-			t.Errorf("%s: %d records, want %d", who, len(got), len(want))
-		}
-		for at, v := range want {
-			if got[at] != v {
-				t.Fatalf("%s: at %s is %q, want %q", who, at, got[at], v)
-			}
-		}
+	t.Logf("after %.1f s: %s: %s", told.Seconds, told.Error, told.Text)
+	if told.Error == "" || told.Error == "_TIMED_OUT" {
+		t.Errorf("the producer was not refused: %+v", told)
 	}
-	read := map[harness.Position]string{}
-	for _, m := range client(t, "committed", s.Addr, "tx", fmt.Sprint(n)) {
-		read[m.at()] = string(m.Value)
-	}
-	check("a read_committed consumer", read)
-
-	awaitRows(t, s.Table("tx"), n)
-	rows := map[harness.Position]string{}
-	for at, row := range harness.ByPosition(t, "table", readTable(t, s.Table("tx"))) {
-		rows[at] = string(harness.Bytes(t, row, "_value"))
-	}
-	check("the table", rows)
-
-	client(t, "fenced", s.Addr, "tx", "one-at-a-time")
 }
 
 // The log is dropped below what is in the table, and a foreign consumer still reads from offset 0: the

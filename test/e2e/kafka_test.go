@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
@@ -36,4 +37,50 @@ func TestIngestFromRealKafka(t *testing.T) {
 	harness.Run(t, nil, ingest...)
 	harness.WantAcked(t, "the table", readTable(t, table), seed, acked)
 	harness.WantAcked(t, "DuckDB", foreignRows(t, "duckdb", table), seed, acked)
+}
+
+// librdkafka commits one transaction and aborts another on a real Kafka. A read_committed consumer, the
+// table, and a read of ours over Kafka alone all give the committed messages, at the same offsets: the
+// aborted ones are holes (I3, I4).
+func TestTransactionsOfLibrdkafka(t *testing.T) {
+	harness.Python(t)
+	k := harness.Kafka(t)
+	harness.CreateTopic(t, k.Addr, "tx", 2)
+	const n = 300
+	want := map[harness.Position]string{}
+	for _, m := range client(t, "transact", k.Addr, "tx", fmt.Sprint(n)) {
+		want[m.at()] = fmt.Sprintf(`{"n":%d,"name":"librdkafka %d"}`, m.I, m.I)
+	}
+	if len(want) != n {
+		t.Fatalf("%d committed messages were acknowledged, want %d", len(want), n)
+	}
+	check := func(who string, got map[harness.Position]string) {
+		t.Helper()
+		if len(got) != len(want) {
+			t.Errorf("%s: %d records, want %d", who, len(got), len(want))
+		}
+		for at, v := range want {
+			if got[at] != v {
+				t.Fatalf("%s: at %s is %q, want %q", who, at, got[at], v)
+			}
+		}
+	}
+	values := func(who string, rows []map[string]any) map[harness.Position]string {
+		out := map[harness.Position]string{}
+		for at, row := range harness.ByPosition(t, who, rows) {
+			out[at] = string(harness.Bytes(t, row, "_value"))
+		}
+		return out
+	}
+
+	consumed := map[harness.Position]string{}
+	for _, m := range client(t, "committed", k.Addr, "tx", fmt.Sprint(n)) {
+		consumed[m.at()] = string(m.Value)
+	}
+	check("a read_committed consumer", consumed)
+
+	table := filepath.Join(t.TempDir(), "tx")
+	harness.Run(t, nil, "ingest", "--brokers", k.Addr, "--topic", "tx", "--table", table, "--format", "raw", "--until-latest")
+	check("the table", values("the table", readTable(t, table)))
+	check("a read of Kafka alone", values("kafka", readTable(t, "kafka://"+k.Addr+"/tx")))
 }
