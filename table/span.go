@@ -315,4 +315,3 @@ func appendQuoted(dst []byte, s string) []byte {
 
 // maxStatsTime is what a timestamp in statistics may be below the real one: others cut them to milliseconds.
 const maxStatsTime = time.Millisecond
-

@@ -1,0 +1,202 @@
+package table
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+// FileRange is a file and what is known of the records in it.
+type FileRange struct {
+	Add *deltalog.Add
+	// Ranges cover the file's rows; nil when neither tags nor statistics tell. A Range whose bounds are those of
+	// statistics can be much wider than the rows.
+	Ranges []Range
+	Exact  bool  // Ranges come from the file's tag
+	Rows   int64 // -1 when unknown
+}
+
+// Plan is what a scan would read.
+type Plan struct {
+	Files    []FileRange
+	Rows     int64 // of the files that say it
+	Bytes    int64
+	Unknown  int // files that do not say their rows
+	Skipped  int // files left out
+	OfFiles  int // files of the snapshot
+	OfBytes  int64
+	Versions deltalog.Version // the snapshot's version
+}
+
+// Plan says which files a scan of the ranges (nil: all) reads.
+func (t *Table) Plan(snap *deltalog.Snapshot, ranges []Range) Plan {
+	p := Plan{OfFiles: snap.NumFiles(), OfBytes: snap.SizeBytes(), Versions: snap.Version()}
+	p.Files = t.FilesFor(snap, ranges)
+	p.Skipped = p.OfFiles - len(p.Files)
+	for _, f := range p.Files {
+		p.Bytes += f.Add.Size
+		if f.Rows >= 0 {
+			p.Rows += f.Rows
+		} else {
+			p.Unknown++
+		}
+	}
+	return p
+}
+
+// FilesFor gives the files that can hold rows of the ranges (nil: all), older ones first.
+func (t *Table) FilesFor(snap *deltalog.Snapshot, ranges []Range) []FileRange {
+	ranges = normalize(ranges)
+	out := make([]FileRange, 0, 16)
+	for a := range snap.Files() {
+		b := t.boundsOf(a)
+		if ranges != nil && !b.touches(ranges) {
+			continue
+		}
+		out = append(out, FileRange{Add: a, Ranges: b.list(), Exact: b.exact, Rows: b.rows})
+	}
+	return out
+}
+
+// normalize sorts ranges, joins those that touch and drops empty ones. Nil stays nil.
+func normalize(ranges []Range) []Range {
+	if ranges == nil {
+		return nil
+	}
+	sorted := slices.DeleteFunc(slices.Clone(ranges), func(r Range) bool { return r.From >= r.To })
+	slices.SortFunc(sorted, func(a, b Range) int {
+		return compareKey(key{a.Partition, int64(a.From)}, key{b.Partition, int64(b.From)})
+	})
+	out := make([]Range, 0, len(sorted))
+	for _, r := range sorted {
+		if n := len(out); n > 0 && out[n-1].Partition == r.Partition && r.From <= out[n-1].To {
+			out[n-1].To = max(out[n-1].To, r.To)
+			continue
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// bounds are what the log says about a file's rows: exact ranges, or a box of partitions and offsets.
+type bounds struct {
+	exact      bool
+	ranges     []Range // exact ones
+	pmin, pmax int32
+	omin, omax int64 // inclusive
+	rows       int64
+	maxTime    time.Time // zero: unknown
+}
+
+func (t *Table) boundsOf(a *deltalog.Add) bounds {
+	b := bounds{pmin: math.MinInt32, pmax: math.MaxInt32, omin: math.MinInt64, omax: math.MaxInt64, rows: -1}
+	b.ranges, b.exact = rangesTag(a)
+	var s fileStats
+	if a.Stats != "" && json.Unmarshal([]byte(a.Stats), &s) != nil {
+		s = fileStats{} // statistics are advice: a file with broken ones is read
+	}
+	if s.NumRecords != nil && *s.NumRecords >= 0 {
+		b.rows = *s.NumRecords
+	}
+	n := t.Names
+	if n.Timestamp != "" {
+		var text string
+		if json.Unmarshal(s.MaxValues[n.Timestamp], &text) == nil {
+			if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
+				b.maxTime = at.Add(statsSlack)
+			}
+		}
+	}
+	if b.exact || !n.Ordered() {
+		return b
+	}
+	statInt(s.MinValues[n.Partition], &b.pmin)
+	statInt(s.MaxValues[n.Partition], &b.pmax)
+	statInt(s.MinValues[n.Offset], &b.omin)
+	statInt(s.MaxValues[n.Offset], &b.omax)
+	if v := a.PartitionValues[n.Partition]; v != nil {
+		var p int32
+		if json.Unmarshal([]byte(*v), &p) == nil {
+			b.pmin, b.pmax = p, p
+		}
+	}
+	return b
+}
+
+// statsSlack is how far a maximum in statistics may lie below the real one: some writers cut times to
+// milliseconds, and Spark 3.2 and 3.3 cut the zone offsets of historic dates to minutes.
+const statsSlack = time.Minute
+
+// fileStats is the part of add.stats that choosing files needs.
+type fileStats struct {
+	NumRecords *int64                     `json:"numRecords"`
+	MinValues  map[string]json.RawMessage `json:"minValues"`
+	MaxValues  map[string]json.RawMessage `json:"maxValues"`
+}
+
+func statInt[T int32 | int64](raw json.RawMessage, dst *T) {
+	var v T
+	if len(raw) > 0 && raw[0] != 'n' && json.Unmarshal(raw, &v) == nil {
+		*dst = v
+	}
+}
+
+// touches says whether the file can hold a row of the ranges.
+func (b *bounds) touches(ranges []Range) bool {
+	if !b.exact {
+		for _, r := range ranges {
+			if r.Partition >= b.pmin && r.Partition <= b.pmax && int64(r.From) <= b.omax && int64(r.To) > b.omin {
+				return true
+			}
+		}
+		return false
+	}
+	i, j := 0, 0
+	for i < len(ranges) && j < len(b.ranges) { // both sorted
+		x, y := ranges[i], b.ranges[j]
+		switch {
+		case x.Partition < y.Partition || x.Partition == y.Partition && x.To <= y.From:
+			i++
+		case y.Partition < x.Partition || x.Partition == y.Partition && y.To <= x.From:
+			j++
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// list gives the bounds as ranges, one for each partition; nil when they are open or too many.
+func (b *bounds) list() []Range {
+	if b.exact {
+		return b.ranges
+	}
+	if b.omin == math.MinInt64 || b.omax == math.MaxInt64 || int64(b.pmax)-int64(b.pmin) > maxRanges || b.pmax < b.pmin {
+		return nil
+	}
+	out := make([]Range, 0, b.pmax-b.pmin+1)
+	for p := int64(b.pmin); p <= int64(b.pmax); p++ {
+		out = append(out, Range{int32(p), record.Offset(b.omin), record.Offset(b.omax) + 1})
+	}
+	return out
+}
+
+// key is the place of a row.
+type key struct {
+	partition int32
+	offset    int64
+}
+
+func compareKey(a, b key) int {
+	switch {
+	case a.partition != b.partition && a.partition < b.partition, a.partition == b.partition && a.offset < b.offset:
+		return -1
+	case a == b:
+		return 0
+	}
+	return 1
+}

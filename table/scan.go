@@ -1,0 +1,304 @@
+package table
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/parquet/metadata"
+	"github.com/apache/arrow-go/v18/parquet/schema"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ledgerlake/ledgerlake/deltalog"
+)
+
+// ScanOptions choose rows and columns. The zero value gives all.
+type ScanOptions struct {
+	// Ranges of log records; nil gives all. Needs a table with partition and offset columns.
+	Ranges []Range
+	// Columns in the order to give them; nil gives all.
+	Columns []string
+	// MinTimestamp leaves out files and row groups all of whose rows are known to be older. Older rows next to
+	// newer ones are given: the caller looks at the timestamps.
+	MinTimestamp time.Time
+	// Parallel bounds the files read at the same time, ahead of the consumer. Default: the number of CPUs, at
+	// most 8.
+	Parallel int
+	// BatchRows is about how many rows a batch has. Default 16384.
+	BatchRows int
+}
+
+func (o ScanOptions) withDefaults() ScanOptions {
+	if o.Parallel == 0 {
+		o.Parallel = min(8, runtime.GOMAXPROCS(0))
+	}
+	if o.BatchRows == 0 {
+		o.BatchRows = 16384
+	}
+	return o
+}
+
+func (o ScanOptions) validate() error {
+	if o.Parallel < 0 || o.BatchRows < 0 || o.BatchRows > 1<<20 {
+		return fmt.Errorf("scan options: want Parallel > 0 and 0 < BatchRows <= %d", 1<<20)
+	}
+	return nil
+}
+
+// scan is one call of Scan.
+type scan struct {
+	t               *Table
+	opts            ScanOptions
+	ranges          []Range       // normalized; nil: all
+	schema          *arrow.Schema // columns read: those asked for, then the keys if they are not among them
+	out             *arrow.Schema // columns given
+	partitionColumn map[string]bool
+	ordered         bool
+	part, off       int // columns of the keys
+	probing         bool
+}
+
+// Scan gives the rows of a snapshot. In a table with partition and offset columns the rows of each partition come
+// in the order of their offsets, whatever files they are in, and a row that is in two files ends the scan with a
+// *DuplicateError (I4); other tables come file by file, older files first. The caller owns the batches and
+// releases them. After an error the sequence ends.
+func (t *Table) Scan(ctx context.Context, snap *deltalog.Snapshot, opts ScanOptions) iter.Seq2[arrow.RecordBatch, error] {
+	return func(yield func(arrow.RecordBatch, error) bool) {
+		s, err := t.newScan(snap, opts)
+		if err == nil {
+			err = s.run(ctx, snap, func(rb arrow.RecordBatch) bool { return yield(rb, nil) })
+		}
+		if err != nil && !errors.Is(err, errStopped) {
+			yield(nil, fmt.Errorf("scan %s: %w", t.Store.URL(), err))
+		}
+	}
+}
+
+// errStopped says that the consumer wants no more.
+var errStopped = errors.New("scan stopped")
+
+func (t *Table) newScan(snap *deltalog.Snapshot, opts ScanOptions) (*scan, error) {
+	opts = opts.withDefaults()
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	if err := checkReadable(snap); err != nil {
+		return nil, err
+	}
+	full, err := t.Schema(snap)
+	if err != nil {
+		return nil, err
+	}
+	s := &scan{t: t, opts: opts, ranges: normalize(opts.Ranges), ordered: t.Names.Ordered(), partitionColumn: map[string]bool{}}
+	if s.ranges != nil && !s.ordered {
+		return nil, errors.New("the table has no partition and offset columns to choose ranges by")
+	}
+	for _, c := range snap.Metadata().PartitionColumns {
+		s.partitionColumn[c] = true
+	}
+	return s, s.project(full)
+}
+
+// checkReadable refuses what the data files of a table may need and this package does not do.
+func checkReadable(snap *deltalog.Snapshot) error {
+	var missing []string
+	if mode := snap.Metadata().Configuration["delta.columnMapping.mode"]; mode != "" && mode != "none" && slices.Contains(snap.ReaderFeatures(), "columnMapping") {
+		missing = append(missing, "column mapping mode "+mode)
+	}
+	if len(missing) > 0 {
+		return &deltalog.UnsupportedError{Features: missing}
+	}
+	return nil
+}
+
+func (s *scan) project(full *arrow.Schema) error {
+	fields := slices.Clone(full.Fields())
+	if s.opts.Columns != nil {
+		fields = fields[:0]
+		for _, name := range s.opts.Columns {
+			f, ok := full.FieldsByName(name)
+			if !ok {
+				return fmt.Errorf("the table has no column %q", name)
+			}
+			if slices.ContainsFunc(fields, func(g arrow.Field) bool { return g.Name == name }) {
+				return fmt.Errorf("column %q is asked for twice", name)
+			}
+			fields = append(fields, f[0])
+		}
+	}
+	s.out = arrow.NewSchema(slices.Clone(fields), nil)
+	if s.ordered {
+		add := func(name string) int {
+			i := slices.IndexFunc(fields, func(f arrow.Field) bool { return f.Name == name })
+			if f, ok := full.FieldsByName(name); i < 0 && ok {
+				fields = append(fields, f[0])
+				return len(fields) - 1
+			}
+			return i
+		}
+		s.part, s.off = add(s.t.Names.Partition), add(s.t.Names.Offset)
+		if s.part < 0 || s.off < 0 {
+			return fmt.Errorf("this version of the table has no columns %s and %s", s.t.Names.Partition, s.t.Names.Offset)
+		}
+	}
+	s.schema = arrow.NewSchema(fields, nil)
+	return nil
+}
+
+// run reads the files and gives the batches. It returns only when all goroutines have ended.
+func (s *scan) run(parent context.Context, snap *deltalog.Snapshot, yield func(arrow.RecordBatch) bool) error {
+	ctx, cancel := context.WithCancel(parent)
+	defer cancel()
+	units, err := s.units(ctx, snap)
+	if err != nil {
+		return err
+	}
+	groups := make([][]*unit, 0, len(units))
+	if s.ordered {
+		groups = arrange(units)
+	} else {
+		for _, u := range units {
+			groups = append(groups, []*unit{u})
+		}
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	feed := s.readAhead(gctx, g, groups)
+	order := newSeam()
+	err = s.consume(feed, order, yield)
+	cancel()
+	gerr := g.Wait()
+	if err == nil && parent.Err() != nil {
+		return parent.Err() // the channels may have been closed early
+	}
+	if err == nil && gerr != nil && !errors.Is(gerr, context.Canceled) {
+		return gerr
+	}
+	return err
+}
+
+func (s *scan) consume(feed <-chan chan result, order *seam, yield func(arrow.RecordBatch) bool) error {
+	for group := range feed {
+		for r := range group {
+			if r.err != nil {
+				return r.err
+			}
+			if s.ordered {
+				if err := order.pass(r.c); err != nil {
+					return err
+				}
+			}
+			if !yield(s.given(r.c.rb)) {
+				return errStopped
+			}
+		}
+	}
+	return nil
+}
+
+// given drops the columns that were read only for the keys.
+func (s *scan) given(rb arrow.RecordBatch) arrow.RecordBatch {
+	if s.schema.NumFields() == s.out.NumFields() {
+		return rb
+	}
+	defer rb.Release()
+	return array.NewRecordBatch(s.out, rb.Columns()[:s.out.NumFields()], rb.NumRows())
+}
+
+type result struct {
+	c   *chunk
+	err error
+}
+
+// readAhead reads the groups, several at a time, each into a channel of its own; the channels come in order.
+// A group waits when two of its batches are not taken, so memory is bounded.
+func (s *scan) readAhead(ctx context.Context, g *errgroup.Group, groups [][]*unit) <-chan chan result {
+	feed := make(chan chan result, max(1, s.opts.Parallel-1))
+	g.Go(func() error {
+		defer close(feed)
+		for _, group := range groups {
+			out := make(chan result, 2)
+			select {
+			case feed <- out: // holds Parallel-1 groups, one more is with the consumer
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			g.Go(func() error {
+				defer close(out)
+				err := s.merge(ctx, group, func(c *chunk) error {
+					select {
+					case out <- result{c: c}:
+						return nil
+					case <-ctx.Done():
+						return ctx.Err()
+					}
+				})
+				if err != nil {
+					select {
+					case out <- result{err: err}:
+					case <-ctx.Done():
+						return ctx.Err()
+					}
+				}
+				return nil
+			})
+		}
+		return nil
+	})
+	return feed
+}
+
+// units chooses the files and finds the sorted stretches of those that are not known to be sorted.
+func (s *scan) units(ctx context.Context, snap *deltalog.Snapshot) ([]*unit, error) {
+	var whole, unknown []*unit
+	seq := 0
+	for a := range snap.Files() {
+		b := s.t.boundsOf(a)
+		seq++
+		if s.ranges != nil && !b.touches(s.ranges) {
+			continue
+		}
+		if !s.opts.MinTimestamp.IsZero() && !b.maxTime.IsZero() && b.maxTime.Before(s.opts.MinTimestamp) {
+			continue
+		}
+		if a.DeletionVector != nil {
+			return nil, &deltalog.UnsupportedError{Features: []string{"deletion vectors (file " + a.Path + " has one)"}}
+		}
+		u := &unit{add: a, to: 1<<63 - 1, seq: seq}
+		if s.ordered && !b.exact {
+			unknown = append(unknown, u)
+			continue
+		}
+		u.hulls = hullsOf(b.ranges)
+		whole = append(whole, u)
+	}
+	found, err := s.probe(ctx, unknown)
+	return append(whole, found...), err
+}
+
+// hullsOf gives one range for each partition.
+func hullsOf(ranges []Range) []Range {
+	var out []Range
+	for _, r := range ranges {
+		if n := len(out); n > 0 && out[n-1].Partition == r.Partition {
+			out[n-1].To = r.To
+			continue
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// olderThanAsked says whether all rows of a row group have a timestamp before the one asked for.
+func (s *scan) olderThanAsked(st *metadata.Int64Statistics, rows int64) bool {
+	if s.opts.MinTimestamp.IsZero() || !st.HasNullCount() || st.NullCount() > 0 || rows == 0 {
+		return false
+	}
+	t, ok := st.Descr().LogicalType().(schema.TimestampLogicalType)
+	return ok && t.TimeUnit() == schema.TimeUnitMicros && st.Max() < s.opts.MinTimestamp.UnixMicro()
+}
