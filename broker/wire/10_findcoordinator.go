@@ -8,8 +8,9 @@ import (
 
 // FindCoordinator, key 10, versions 0 to 6 (many keys from 4).
 //
-// This node coordinates every group. Transactional ids (type 1) are refused with UNSUPPORTED_VERSION and a
-// message, share groups (type 2) with INVALID_REQUEST.
+// This node coordinates every group. It is also named for transactional ids (type 1): the refusal is left to
+// InitProducerId, because librdkafka asks for the coordinator again and again whatever the error, but reports
+// that of InitProducerId. Share groups (type 2) are refused with INVALID_REQUEST.
 func apiFindCoordinator() api {
 	return api{key: 10, name: "FindCoordinator", min: 0, max: 6, handle: (*Server).findCoordinator}
 }
@@ -20,9 +21,7 @@ func (s *Server) findCoordinator(r *request) (kmsg.Response, error) {
 	code, msg := codeNone, (*string)(nil)
 	node, host, port := s.cfg.NodeID, s.host, s.port
 	switch req.CoordinatorType {
-	case 0:
-	case 1:
-		code, msg = codeUnsupportedVersion, msgOf(errNoTransactions)
+	case 0, 1:
 	default:
 		code, msg = codeInvalidRequest, msgOf(errors.New("there are no coordinators of this type here"))
 	}

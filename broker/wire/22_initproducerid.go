@@ -6,13 +6,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// errNoTransactions is what transactional clients are told, here and in Produce and FindCoordinator.
+// errNoTransactions is what transactional clients are told, here and in Produce.
 var errNoTransactions = errors.New("transactions are not supported by ledgerlake's server")
 
 // InitProducerId, key 22, versions 0 to 5.
 //
 // Gives idempotent producers an id that was never given before. A transactional id is refused with
-// UNSUPPORTED_VERSION, which clients take as final.
+// UNSUPPORTED_VERSION: franz-go and Java take it as final, librdkafka reports it when its time-out is over.
 func apiInitProducerID() api {
 	return api{key: 22, name: "InitProducerId", min: 0, max: 5, handle: (*Server).initProducerID}
 }
