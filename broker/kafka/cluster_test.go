@@ -177,10 +177,16 @@ func countKey(c *kfake.Cluster, key kmsg.Key) *atomic.Int64 {
 	return &n
 }
 
-// fetch1 is a fetch of one range that must not fail as a whole.
+// fetch1 is fetchOf a partition of the topic that all in-process clusters have.
 func fetch1(t *testing.T, s *Source, p int32, from record.Offset, opts broker.FetchOptions) broker.Fetched {
 	t.Helper()
-	got, err := s.Fetch(testCtx(t), []broker.FetchRange{{TP: tp(p), From: from, MaxBytes: 1 << 20}}, opts)
+	return fetchOf(t, s, tp(p), from, opts)
+}
+
+// fetchOf is a fetch of one range that must not fail as a whole.
+func fetchOf(t *testing.T, s *Source, tp record.TopicPartition, from record.Offset, opts broker.FetchOptions) broker.Fetched {
+	t.Helper()
+	got, err := s.Fetch(testCtx(t), []broker.FetchRange{{TP: tp, From: from, MaxBytes: 1 << 20}}, opts)
 	if err != nil || len(got) != 1 {
 		t.Fatalf("%d answers, %v", len(got), err)
 	}

@@ -74,12 +74,12 @@ func TestOneRequestABroker(t *testing.T) {
 	}
 }
 
-func transact(t *testing.T, cl *kgo.Client, commit bool, p int32, values ...string) {
+func transact(t *testing.T, cl *kgo.Client, commit bool, tp record.TopicPartition, values ...string) {
 	t.Helper()
 	if err := cl.BeginTransaction(); err != nil {
 		t.Fatal(err)
 	}
-	produce(t, cl, topic, p, values...)
+	produce(t, cl, tp.Topic, tp.Partition, values...)
 	if err := cl.EndTransaction(testCtx(t), kgo.TransactionEndTry(commit)); err != nil {
 		t.Fatal(err)
 	}
@@ -89,33 +89,33 @@ func transact(t *testing.T, cl *kgo.Client, commit bool, p int32, values ...stri
 func TestTransactions(t *testing.T) {
 	c := newCluster(t)
 	s := openFake(t, c)
-	checkTransactions(t, s, c.ListenAddrs())
+	checkTransactions(t, s, c.ListenAddrs(), tp(0))
 }
 
-// checkTransactions writes to partition 0 of topic, which is empty.
-func checkTransactions(t *testing.T, s *Source, addrs []string) {
+// checkTransactions writes to a partition, which is empty.
+func checkTransactions(t *testing.T, s *Source, addrs []string, tp record.TopicPartition) {
 	plain := newProducer(t, addrs)
-	one := newProducer(t, addrs, kgo.TransactionalID("one-"+t.Name()))
-	two := newProducer(t, addrs, kgo.TransactionalID("two-"+t.Name()))
-	produce(t, plain, topic, 0, "a")
-	transact(t, one, true, 0, "b", "c")
-	transact(t, one, false, 0, "no 1", "no 2")
+	one := newProducer(t, addrs, kgo.TransactionalID("one-"+tp.Topic))
+	two := newProducer(t, addrs, kgo.TransactionalID("two-"+tp.Topic))
+	produce(t, plain, tp.Topic, tp.Partition, "a")
+	transact(t, one, true, tp, "b", "c")
+	transact(t, one, false, tp, "no 1", "no 2")
 	if err := two.BeginTransaction(); err != nil {
 		t.Fatal(err)
 	}
-	produce(t, two, topic, 0, "no 3")
-	produce(t, plain, topic, 0, "d")
-	transact(t, one, true, 0, "e")
+	produce(t, two, tp.Topic, tp.Partition, "no 3")
+	produce(t, plain, tp.Topic, tp.Partition, "d")
+	transact(t, one, true, tp, "e")
 
 	want := []string{"a", "b", "c", "no 1", "no 2", "no 3", "d", "e"}
-	wantValues(t, drain(t, s, broker.ReadUncommitted, 0, tp(0))[tp(0)], want)
-	wantValues(t, drain(t, s, broker.ReadCommitted, 0, tp(0))[tp(0)], want[:3]) // "no 3" is open
+	wantValues(t, drain(t, s, broker.ReadUncommitted, 0, tp)[tp], want)
+	wantValues(t, drain(t, s, broker.ReadCommitted, 0, tp)[tp], want[:3]) // "no 3" is open
 
-	b, err := s.Bounds(testCtx(t), tp(0))
+	b, err := s.Bounds(testCtx(t), tp)
 	if err != nil || b.Start != 0 || b.Stable >= b.End {
 		t.Fatalf("bounds with an open transaction: %+v, %v", b, err)
 	}
-	f := fetch1(t, s, 0, b.Stable, broker.FetchOptions{MinBytes: 1, Isolation: broker.ReadCommitted})
+	f := fetchOf(t, s, tp, b.Stable, broker.FetchOptions{MinBytes: 1, Isolation: broker.ReadCommitted})
 	if f.Err != nil || len(f.Batches) != 0 || f.Bounds != b {
 		t.Fatalf("fetch at the stable offset: %d bytes, %+v, %v; want bounds %+v", len(f.Batches), f.Bounds, f.Err, b)
 	}
@@ -123,9 +123,9 @@ func checkTransactions(t *testing.T, s *Source, addrs []string) {
 		t.Fatal(err)
 	}
 	committed := []string{"a", "b", "c", "d", "e"}
-	wantValues(t, drain(t, s, broker.ReadCommitted, 0, tp(0))[tp(0)], committed)
-	wantValues(t, drain(t, s, broker.ReadCommitted, 1, tp(0))[tp(0)], committed) // batch by batch
-	if b, err = s.Bounds(testCtx(t), tp(0)); err != nil || b.Stable != b.End {
+	wantValues(t, drain(t, s, broker.ReadCommitted, 0, tp)[tp], committed)
+	wantValues(t, drain(t, s, broker.ReadCommitted, 1, tp)[tp], committed) // batch by batch
+	if b, err = s.Bounds(testCtx(t), tp); err != nil || b.Stable != b.End {
 		t.Fatalf("bounds after the transaction: %+v, %v", b, err)
 	}
 }
