@@ -1,7 +1,6 @@
 package deltalog
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -89,7 +88,7 @@ func readParts(ctx context.Context, store objstore.Store, files []logFile) ([]*a
 				out[i], err = parseCommit(b, f.key)
 				return err
 			}
-			if out[i], err = parseParquet(ctx, bytes.NewReader(b)); err != nil {
+			if out[i], err = parseParquet(b); err != nil {
 				return &CorruptError{File: f.key, Err: err}
 			}
 			return nil

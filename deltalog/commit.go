@@ -73,7 +73,10 @@ func (t *transaction) run(ctx context.Context) (Version, error) {
 		case errors.Is(err, objstore.ErrUnknownOutcome):
 			t.pending = err
 		case !errors.Is(err, objstore.ErrExists):
-			return -1, t.failed(ctx, err)
+			if t.pending == nil || isConflict(err) {
+				return -1, err // a conflict is found by reading all versions where ours could be
+			}
+			return t.giveUp(ctx, err)
 		}
 		if attempt >= l.cfg.MaxAttempts {
 			return t.giveUp(ctx, fmt.Errorf("%w: %d", ErrTooManyAttempts, attempt))
@@ -82,15 +85,6 @@ func (t *transaction) run(ctx context.Context) (Version, error) {
 			return t.giveUp(ctx, err)
 		}
 	}
-}
-
-// failed keeps the unknown outcome visible: a caller must not take "conflict" for "not written" when an earlier
-// answer was lost. After a read-back that found someone else's commit in our place there is nothing unknown left.
-func (t *transaction) failed(ctx context.Context, err error) error {
-	if t.pending == nil || ctx.Err() == nil && isConflict(err) {
-		return err
-	}
-	return errors.Join(err, t.pending)
 }
 
 // giveUp looks once more whether our commit is in the log, on its own short time when the caller's is over.

@@ -2,31 +2,54 @@ package deltalog
 
 import (
 	"math"
+	"math/big"
 	"strconv"
+	"strings"
 	"time"
 
-	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/parquet/schema"
 )
 
 // statsReader turns the struct statistics of a checkpoint back into the JSON form that adds carry: tables may be
 // set to keep only the former.
 type statsReader struct {
-	arr *array.Struct
-	buf []byte
+	root statsNode
+	buf  []byte
 }
 
-func newStatsReader(a arrow.Array) *statsReader {
-	st, _ := a.(*array.Struct)
-	return &statsReader{arr: st}
+// statsNode is a field of the statistics: a leaf or a struct.
+type statsNode struct {
+	name     string
+	leaf     *parquetLeaf
+	children []*statsNode
 }
 
-// json gives the statistics of a row, or "" when there are none.
-func (s *statsReader) json(i int) string {
-	if s.arr == nil || s.arr.IsNull(i) {
-		return ""
+func newStatsReader(leaves []*parquetLeaf) *statsReader {
+	s := &statsReader{}
+	for _, l := range leaves {
+		n := &s.root
+		for _, name := range l.desc.ColumnPath()[2:] {
+			n = n.child(name)
+		}
+		n.leaf = l
 	}
-	buf, ok := appendStats(s.buf[:0], s.arr, i)
+	return s
+}
+
+func (n *statsNode) child(name string) *statsNode {
+	for _, c := range n.children {
+		if c.name == name {
+			return c
+		}
+	}
+	c := &statsNode{name: name}
+	n.children = append(n.children, c)
+	return c
+}
+
+// json gives the statistics of the current row, or "" when there are none.
+func (s *statsReader) json() string {
+	buf, ok := s.root.append(s.buf[:0])
 	s.buf = buf
 	if !ok {
 		return ""
@@ -34,43 +57,123 @@ func (s *statsReader) json(i int) string {
 	return string(buf)
 }
 
-// appendStats writes a value; false when it is null or has no JSON form, and then nothing is written.
-func appendStats(dst []byte, a arrow.Array, i int) ([]byte, bool) {
-	if a.IsNull(i) {
+// append writes the field's value; false when it is null or has no JSON form, and then nothing is written.
+func (n *statsNode) append(dst []byte) ([]byte, bool) {
+	if n.leaf != nil {
+		return n.leaf.appendStats(dst)
+	}
+	start, count := len(dst), 0
+	dst = append(dst, '{')
+	for _, c := range n.children {
+		mark := len(dst)
+		if count > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(appendString(dst, c.name), ':')
+		var ok bool
+		if dst, ok = c.append(dst); !ok {
+			dst = dst[:mark]
+			continue
+		}
+		count++
+	}
+	if count == 0 {
+		return dst[:start], false
+	}
+	return append(dst, '}'), true
+}
+
+func (l *parquetLeaf) appendStats(dst []byte) ([]byte, bool) {
+	if !l.ok() {
 		return dst, false
 	}
-	switch a := a.(type) {
-	case *array.Struct:
-		return appendStatsStruct(dst, a, i)
-	case *array.Int64:
-		return strconv.AppendInt(dst, a.Value(i), 10), true
-	case *array.Int32:
-		return strconv.AppendInt(dst, int64(a.Value(i)), 10), true
-	case *array.Int16:
-		return strconv.AppendInt(dst, int64(a.Value(i)), 10), true
-	case *array.Int8:
-		return strconv.AppendInt(dst, int64(a.Value(i)), 10), true
-	case *array.Float64:
-		return appendFloat(dst, a.Value(i), 64)
-	case *array.Float32:
-		return appendFloat(dst, float64(a.Value(i)), 32)
-	case *array.Boolean:
-		return strconv.AppendBool(dst, a.Value(i)), true
-	case *array.String:
-		return appendString(dst, a.Value(i)), true
-	case *array.Date32:
-		return append(a.Value(i).ToTime().AppendFormat(append(dst, '"'), "2006-01-02"), '"'), true
-	case *array.Timestamp:
-		t := a.DataType().(*arrow.TimestampType)
-		layout := "2006-01-02T15:04:05.000000"
-		if t.TimeZone != "" {
-			layout += "Z"
+	switch t := l.desc.LogicalType().(type) {
+	case schema.DecimalLogicalType:
+		return l.appendDecimal(dst, t.Scale())
+	case schema.DateLogicalType:
+		days, _ := l.int()
+		return append(time.Unix(days*86400, 0).UTC().AppendFormat(append(dst, '"'), time.DateOnly), '"'), true
+	case schema.TimestampLogicalType:
+		v, _ := l.int()
+		switch t.TimeUnit() {
+		case schema.TimeUnitMillis:
+			v *= 1000
+		case schema.TimeUnitNanos:
+			v = floorDiv(v, 1000)
 		}
-		return append(a.Value(i).ToTime(t.Unit).In(time.UTC).AppendFormat(append(dst, '"'), layout), '"'), true
-	case *array.Decimal128:
-		return append(dst, a.Value(i).ToString(a.DataType().(*arrow.Decimal128Type).Scale)...), true
+		return appendMicros(dst, v, t.IsAdjustedToUTC()), true
+	}
+	switch {
+	case l.longs != nil, l.ints != nil:
+		v, _ := l.int()
+		return strconv.AppendInt(dst, v, 10), true
+	case l.doubles != nil:
+		return appendFloat(dst, l.doubles[l.at], 64)
+	case l.floats != nil:
+		return appendFloat(dst, float64(l.floats[l.at]), 32)
+	case l.bools != nil:
+		return strconv.AppendBool(dst, l.bools[l.at]), true
+	case l.texts != nil:
+		return appendString(dst, l.text()), true
+	case l.times != nil:
+		return appendMicros(dst, l.times[l.at].ToTime().UnixMicro(), true), true
 	}
 	return dst, false
+}
+
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
+
+// appendMicros writes a time with all its digits: shorter forms would have to be rounded, and which way depends
+// on whether it is a lower or an upper bound.
+func appendMicros(dst []byte, micros int64, utc bool) []byte {
+	layout := "2006-01-02T15:04:05.000000"
+	if utc {
+		layout += "Z"
+	}
+	return append(time.UnixMicro(micros).UTC().AppendFormat(append(dst, '"'), layout), '"')
+}
+
+func (l *parquetLeaf) appendDecimal(dst []byte, scale int32) ([]byte, bool) {
+	v := new(big.Int)
+	switch {
+	case l.longs != nil, l.ints != nil:
+		n, _ := l.int()
+		v.SetInt64(n)
+	case l.fixed != nil:
+		setTwosComplement(v, l.fixed[l.at])
+	case l.texts != nil:
+		setTwosComplement(v, l.texts[l.at])
+	default:
+		return dst, false
+	}
+	if scale < 0 || scale > 38 {
+		return dst, false
+	}
+	digits := new(big.Int).Abs(v).String()
+	if pad := int(scale) + 1 - len(digits); pad > 0 {
+		digits = strings.Repeat("0", pad) + digits
+	}
+	if v.Sign() < 0 {
+		dst = append(dst, '-')
+	}
+	dst = append(dst, digits[:len(digits)-int(scale)]...)
+	if scale > 0 {
+		dst = append(append(dst, '.'), digits[len(digits)-int(scale):]...)
+	}
+	return dst, true
+}
+
+func setTwosComplement(v *big.Int, b []byte) {
+	v.SetBytes(b)
+	if len(b) > 0 && b[0]&0x80 != 0 {
+		v.Sub(v, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
+	}
 }
 
 func appendFloat(dst []byte, v float64, bits int) ([]byte, bool) {
@@ -78,23 +181,4 @@ func appendFloat(dst []byte, v float64, bits int) ([]byte, bool) {
 		return dst, false // no bound is better than one that readers order differently
 	}
 	return strconv.AppendFloat(dst, v, 'g', -1, bits), true
-}
-
-func appendStatsStruct(dst []byte, a *array.Struct, i int) ([]byte, bool) {
-	dst = append(dst, '{')
-	n := 0
-	for c, f := range a.DataType().(*arrow.StructType).Fields() {
-		mark := len(dst)
-		if n > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(appendString(dst, f.Name), ':')
-		var ok bool
-		if dst, ok = appendStats(dst, a.Field(c), i); !ok {
-			dst = dst[:mark]
-			continue
-		}
-		n++
-	}
-	return append(dst, '}'), true
 }

@@ -1,0 +1,155 @@
+package deltalog
+
+import "errors"
+
+// rowReader gives the function that takes the action out of the column's current row.
+func (a *actions) rowReader(c *parquetColumn, in *interner) func() error {
+	switch c.name {
+	case "add":
+		return a.addReader(c, in)
+	case "remove":
+		return a.removeReader(c, in)
+	case "txn":
+		return a.txnReader(c)
+	case "metaData":
+		return a.metadataReader(c)
+	case "protocol":
+		return a.protocolReader(c)
+	case "domainMetadata":
+		domain, conf, removed := c.leaf("domain"), c.leaf("configuration"), c.leaf("removed")
+		return func() error {
+			if !domain.ok() {
+				return nil
+			}
+			gone, _ := removed.bool()
+			a.domains = append(a.domains, DomainMetadata{Domain: domain.text(), Configuration: conf.text(), Removed: gone})
+			return nil
+		}
+	case "sidecar":
+		path, size := c.leaf("path"), c.leaf("sizeInBytes")
+		return func() error {
+			if !path.ok() {
+				return nil
+			}
+			n, _ := size.int()
+			a.sidecars = append(a.sidecars, Sidecar{Path: path.text(), SizeInBytes: n})
+			return nil
+		}
+	}
+	return func() error { a.v2 = true; return nil } // checkpointMetadata
+}
+
+// addReader, like the readers below, passes over rows in which the field that no action lacks is null: some
+// writers keep an all-null struct in rows of other actions.
+func (a *actions) addReader(c *parquetColumn, in *interner) func() error {
+	path, size, modified, change := c.leaf("path"), c.leaf("size"), c.leaf("modificationTime"), c.leaf("dataChange")
+	values, tags, dv := c.mapOf("partitionValues"), c.mapOf("tags"), dvReader(c)
+	base, commit, provider, stats := c.leaf("baseRowId"), c.leaf("defaultRowCommitVersion"), c.leaf("clusteringProvider"), c.leaf("stats")
+	parsed := newStatsReader(c.parsed)
+	return func() error {
+		if !path.ok() {
+			return nil
+		}
+		x := Add{Path: path.text(), PartitionValues: in.values(values.get()), Stats: stats.text(), Tags: tags.get(), DeletionVector: dv(),
+			BaseRowID: base.intPtr(), DefaultRowCommitVersion: commit.intPtr(), ClusteringProvider: provider.text()}
+		x.Size, _ = size.int()
+		x.ModificationTime, _ = modified.int()
+		x.DataChange, _ = change.bool()
+		if x.Stats == "" {
+			x.Stats = parsed.json()
+		}
+		return a.add(&x)
+	}
+}
+
+func (a *actions) removeReader(c *parquetColumn, in *interner) func() error {
+	path, deleted, change, extended := c.leaf("path"), c.leaf("deletionTimestamp"), c.leaf("dataChange"), c.leaf("extendedFileMetadata")
+	values, tags, dv := c.mapOf("partitionValues"), c.mapOf("tags"), dvReader(c)
+	size, stats, base, commit := c.leaf("size"), c.leaf("stats"), c.leaf("baseRowId"), c.leaf("defaultRowCommitVersion")
+	return func() error {
+		if !path.ok() {
+			return nil
+		}
+		x := Remove{Path: path.text(), DeletionTimestamp: deleted.intPtr(), PartitionValues: in.values(values.get()), Size: size.intPtr(),
+			Stats: stats.text(), Tags: tags.get(), DeletionVector: dv(), BaseRowID: base.intPtr(), DefaultRowCommitVersion: commit.intPtr()}
+		x.DataChange, _ = change.bool()
+		if v, ok := extended.bool(); ok {
+			x.ExtendedFileMetadata = &v
+		}
+		return a.remove(&x)
+	}
+}
+
+func dvReader(c *parquetColumn) func() *DeletionVector {
+	kind, path, offset := c.leaf("deletionVector.storageType"), c.leaf("deletionVector.pathOrInlineDv"), c.leaf("deletionVector.offset")
+	size, rows, last := c.leaf("deletionVector.sizeInBytes"), c.leaf("deletionVector.cardinality"), c.leaf("deletionVector.maxRowIndex")
+	return func() *DeletionVector {
+		if !kind.ok() {
+			return nil
+		}
+		d := &DeletionVector{StorageType: kind.text(), PathOrInlineDV: path.text(), MaxRowIndex: last.intPtr()}
+		if v, ok := offset.int(); ok {
+			off := int32(v)
+			d.Offset = &off
+		}
+		n, _ := size.int()
+		d.SizeInBytes = int32(n)
+		d.Cardinality, _ = rows.int()
+		return d
+	}
+}
+
+func (a *actions) txnReader(c *parquetColumn) func() error {
+	app, version, updated := c.leaf("appId"), c.leaf("version"), c.leaf("lastUpdated")
+	return func() error {
+		if !app.ok() {
+			return nil
+		}
+		v, ok := version.int()
+		if !ok {
+			return errors.New("txn without version")
+		}
+		a.txns = append(a.txns, Txn{AppID: app.text(), Version: v, LastUpdated: updated.intPtr()})
+		return nil
+	}
+}
+
+func (a *actions) metadataReader(c *parquetColumn) func() error {
+	id, name, description, schema := c.leaf("id"), c.leaf("name"), c.leaf("description"), c.leaf("schemaString")
+	provider, options := c.leaf("format.provider"), c.mapOf("format.options")
+	partitions, conf, created := c.leaf("partitionColumns#element"), c.mapOf("configuration"), c.leaf("createdTime")
+	return func() error {
+		if !id.ok() && !schema.ok() {
+			return nil
+		}
+		if a.metadata != nil {
+			return errors.New("second metaData action")
+		}
+		a.metadata = &Metadata{ID: id.text(), Name: name.text(), Description: description.text(), SchemaString: schema.text(),
+			Format: Format{Provider: provider.text(), Options: options.plain()}, PartitionColumns: partitions.list(),
+			Configuration: conf.plain(), CreatedTime: created.intPtr()}
+		a.metadata.normalize()
+		return nil
+	}
+}
+
+func (a *actions) protocolReader(c *parquetColumn) func() error {
+	reader, writer := c.leaf("minReaderVersion"), c.leaf("minWriterVersion")
+	readerFeatures, writerFeatures := c.leaf("readerFeatures#element"), c.leaf("writerFeatures#element")
+	return func() error {
+		r, ok1 := reader.int()
+		w, ok2 := writer.int()
+		if !ok1 && !ok2 {
+			return nil
+		}
+		if !ok1 || !ok2 {
+			return errors.New("protocol without minReaderVersion or minWriterVersion")
+		}
+		if a.protocol != nil {
+			return errors.New("second protocol action")
+		}
+		a.protocol = &Protocol{MinReaderVersion: int32(r), MinWriterVersion: int32(w),
+			ReaderFeatures: readerFeatures.list(), WriterFeatures: writerFeatures.list()}
+		return nil
+	}
+}
