@@ -161,12 +161,12 @@ func (w *Writer) Reader() *Reader {
 	return &Reader{log: w.log, info: w.x.info, look: lookup{offsets: w.x.offsets, times: w.x.times}}
 }
 
-// FlushIndex writes the index entries that are only in memory to their files. final adds the last time
-// entry that a closed segment has.
-func (w *Writer) FlushIndex(final bool) error {
-	if final {
-		w.x.addTime()
-	}
+// Finish adds the last time entry that a closed segment has. Nothing may be appended after it. Seal does it
+// too; it is a method of its own for callers that take Readers meanwhile.
+func (w *Writer) Finish() { w.x.addTime() }
+
+// FlushIndex writes the index entries that are only in memory to their files.
+func (w *Writer) FlushIndex() error {
 	var b []byte
 	if w.newIndex || w.flushedOffs < len(w.x.offsets) {
 		for _, e := range w.x.offsets[w.flushedOffs:] {
@@ -221,7 +221,8 @@ func (w *Writer) SyncLog() error {
 
 // Seal writes the indexes as a closed segment has them and makes all three files durable.
 func (w *Writer) Seal() error {
-	if err := w.FlushIndex(true); err != nil {
+	w.Finish()
+	if err := w.FlushIndex(); err != nil {
 		return err
 	}
 	for _, suffix := range []string{IndexSuffix, TimeIndexSuffix} {

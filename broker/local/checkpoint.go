@@ -9,7 +9,6 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"path"
-	"slices"
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
@@ -105,13 +104,13 @@ func (p *partition) snapshotLocked(snap *snapshot) error {
 			job.sealed = append(job.sealed, s)
 		default:
 			job.active = s.w
-			if err := s.w.FlushIndex(false); err != nil {
+			if err := s.w.FlushIndex(); err != nil {
 				return err
 			}
 		}
 	}
 	for id, s := range p.producers {
-		st.Producers[id] = &producer{Epoch: s.Epoch, Last: slices.Clone(s.Last), Seen: s.Seen}
+		st.Producers[id] = s.durable(p.end)
 	}
 	p.cached, p.changed, p.newFiles = st, false, false
 	snap.sync = append(snap.sync, job)

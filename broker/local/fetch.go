@@ -70,7 +70,7 @@ func (l *Log) Fetch(ctx context.Context, ranges []broker.FetchRange, opts broker
 	defer timer.Stop()
 	for {
 		out, final, err := f.read()
-		if err != nil || final || f.got >= opts.MinBytes {
+		if err != nil || final || f.got >= opts.MinBytes || f.limited(out) {
 			return out, err
 		}
 		for !f.enough() {
@@ -86,6 +86,24 @@ func (l *Log) Fetch(ctx context.Context, ranges []broker.FetchRange, opts broker
 			}
 		}
 	}
+}
+
+// limited tells whether a limit, or the end of a segment, kept back what is there: then waiting is no use.
+func (f *fetch) limited(out []broker.Fetched) bool {
+	for i := range out {
+		next := f.ranges[i].From
+		for b := out[i].Batches; len(b) > 0; {
+			h, err := record.ParseHeader(b)
+			if err != nil {
+				return true
+			}
+			b, next = b[h.Size():], h.LastOffset()+1
+		}
+		if next < out[i].Bounds.End {
+			return true
+		}
+	}
+	return false
 }
 
 // watch registers or unregisters the waiter with all partitions.

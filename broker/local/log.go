@@ -206,8 +206,8 @@ func (l *Log) Close() error {
 	var err error
 	l.closer.Do(func() {
 		close(l.closed)
-		l.life.Lock() // all changes are through
-		defer l.life.Unlock()
+		l.life.Lock() // all changes are through, and no other begins: closed is closed
+		l.life.Unlock() //nolint:staticcheck // the lock is only to wait for
 		l.queue.close()
 		l.loops.Wait()
 		if l.failure() == nil {

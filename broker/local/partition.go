@@ -116,6 +116,7 @@ func (p *partition) fullLocked(s *seg, h record.BatchHeader, now time.Time) bool
 
 // sealLocked ends the active segment. The next checkpoint syncs and closes it.
 func (p *partition) sealLocked(s *seg) {
+	s.w.Finish()
 	s.info, s.sealed, p.changed = s.w.Info(), true, true
 }
 

@@ -2,6 +2,7 @@ package local
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/record"
@@ -20,14 +21,24 @@ type produced struct {
 // producer is what a partition knows of one idempotent producer.
 type producer struct {
 	Epoch int16
-	Last  []produced // oldest first, at most keptBatches
+	Last  []produced // oldest first: keptBatches that are durable, and all that are on their way
 	Seen  int64      // Unix ms of the last append
+}
+
+// durable gives what a checkpoint may say of the producer: batches that are still on their way to the disk may
+// get lost, and a retry of those must not be taken for a duplicate (I1).
+func (s *producer) durable(end record.Offset) *producer {
+	n := len(s.Last)
+	for n > 0 && s.Last[n-1].Base >= end {
+		n--
+	}
+	return &producer{Epoch: s.Epoch, Last: slices.Clone(s.Last[max(0, n-keptBatches):n]), Seen: s.Seen}
 }
 
 // lastSequence gives the sequence number of a batch's last record. Numbers wrap from 2^31-1 to 0.
 func lastSequence(h record.BatchHeader) int32 { return (h.BaseSequence + h.LastOffsetDelta) & 0x7fffffff }
 
-// checkLocked looks at the sequence numbers of a batch. It gives the first append when it is a retry.
+// checkProducerLocked looks at the sequence numbers of a batch. It gives the first append when it is a retry.
 func (p *partition) checkProducerLocked(h record.BatchHeader) (*produced, error) {
 	s := p.producers[h.ProducerID]
 	if s == nil {
@@ -46,15 +57,17 @@ func (p *partition) checkProducerLocked(h record.BatchHeader) (*produced, error)
 		}
 		return nil, nil
 	}
-	for i := range s.Last {
+	for i := max(0, len(s.Last)-keptBatches); i < len(s.Last); i++ {
 		if b := &s.Last[i]; b.First == h.BaseSequence && b.Last == lastSequence(h) {
 			return b, nil
 		}
 	}
+	want := int32(0) // a crash lost what the producer had in flight since it began this epoch
 	if n := len(s.Last); n > 0 {
-		if want := (s.Last[n-1].Last + 1) & 0x7fffffff; h.BaseSequence != want {
-			return nil, fmt.Errorf("%w: producer %d sent %d, expected %d", broker.ErrOutOfOrder, h.ProducerID, h.BaseSequence, want)
-		}
+		want = (s.Last[n-1].Last + 1) & 0x7fffffff
+	}
+	if h.BaseSequence != want {
+		return nil, fmt.Errorf("%w: producer %d sent %d, expected %d", broker.ErrOutOfOrder, h.ProducerID, h.BaseSequence, want)
 	}
 	return nil, nil
 }
@@ -69,9 +82,8 @@ func (p *partition) noteProducerLocked(h record.BatchHeader, nowMS int64) {
 		s = &producer{Epoch: h.ProducerEpoch, Last: make([]produced, 0, keptBatches)}
 		p.producers[h.ProducerID] = s
 	}
-	if len(s.Last) == keptBatches {
-		copy(s.Last, s.Last[1:])
-		s.Last = s.Last[:keptBatches-1]
+	if len(s.Last) > keptBatches && s.Last[keptBatches].Base < p.end {
+		s.Last = append(s.Last[:0], s.Last[1:]...)
 	}
 	s.Last = append(s.Last, produced{First: h.BaseSequence, Last: lastSequence(h), Base: h.BaseOffset, Time: h.MaxTimestamp})
 	s.Seen = nowMS

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/segment"
@@ -48,6 +47,9 @@ func (l *Log) recover(ctx context.Context) (uint64, error) {
 		return 0, err
 	}
 	l.removeDeleted()
+	if err := l.fs.SyncDir(l.dataDir); err != nil {
+		return 0, fmt.Errorf("sync data directory: %w", err)
+	}
 	// The checkpoint names the next journal file before that is made: a crash in between must not leave a
 	// torn file that has a successor.
 	l.journal = newJournal(&l.cfg, l.journalDir, next)
@@ -101,8 +103,12 @@ func (p *partition) load(state *partitionState, keepTail bool) error {
 		onDisk[b] = true
 	}
 	for _, s := range state.Segments {
-		if !onDisk[s.Base] && s.Next <= p.start {
-			continue
+		if !onDisk[s.Base] {
+			if s.Next <= p.start {
+				continue
+			}
+			return &segment.DamageError{Finding: segment.Finding{File: segment.FileName(p.dir, s.Base, segment.LogSuffix),
+				Expected: fmt.Sprintf("a segment of %d bytes", s.Size), Found: "no file"}}
 		}
 		delete(onDisk, s.Base)
 		if err := p.loadSegment(s); err != nil {
@@ -126,17 +132,30 @@ func (p *partition) load(state *partitionState, keepTail bool) error {
 	return p.cutAll()
 }
 
-// loadSegment opens a segment at its checkpointed length.
+// loadSegment opens a segment at its checkpointed length. A sealed one is durable and stays closed.
 func (p *partition) loadSegment(s segmentState) error {
-	w, err := segment.OpenWriter(p.log.fs, p.dir, s.Info)
-	if errors.Is(err, fs.ErrNotExist) {
-		return &segment.DamageError{Finding: segment.Finding{File: segment.FileName(p.dir, s.Base, segment.LogSuffix),
-			Expected: fmt.Sprintf("a segment of %d bytes", s.Size), Found: "no file"}}
+	if s.Sealed {
+		return p.loadSealed(s)
 	}
+	w, err := segment.OpenWriter(p.log.fs, p.dir, s.Info)
 	if err != nil {
 		return err
 	}
-	p.segs = append(p.segs, &seg{info: s.Info, w: w, sealed: s.Sealed, created: s.Created, appended: s.Appended})
+	p.segs = append(p.segs, &seg{info: s.Info, w: w, created: s.Created, appended: s.Appended})
+	return nil
+}
+
+func (p *partition) loadSealed(s segmentState) error {
+	name := segment.FileName(p.dir, s.Base, segment.LogSuffix)
+	st, err := p.log.fs.Stat(name)
+	if err != nil {
+		return err
+	}
+	if st.Size() != s.Size {
+		return &segment.DamageError{Finding: segment.Finding{File: name, Offset: min(st.Size(), s.Size),
+			Expected: fmt.Sprintf("a segment of %d bytes", s.Size), Found: fmt.Sprintf("%d bytes", st.Size())}}
+	}
+	p.segs = append(p.segs, &seg{info: s.Info, sealed: true, created: s.Created, appended: s.Appended})
 	return nil
 }
 
@@ -166,7 +185,7 @@ func (p *partition) extend(bases []record.Offset, unknown map[record.Offset]bool
 		if !unknown[base] || base < p.end || !whole {
 			continue
 		}
-		if base > p.end && len(p.segs) > 0 {
+		if base > p.end {
 			return nil // a gap: its predecessor was lost
 		}
 		w, err := segment.OpenWriter(p.log.fs, p.dir, segment.EmptyInfo(base))
@@ -187,9 +206,12 @@ func (p *partition) extend(bases []record.Offset, unknown map[record.Offset]bool
 	return nil
 }
 
-// cutAll removes what lies behind the good parts, and lets go of sealed segments.
+// cutAll removes what lies behind the good parts.
 func (p *partition) cutAll() error {
 	for _, s := range p.segs {
+		if s.w == nil {
+			continue
+		}
 		if err := s.w.Cut(); err != nil {
 			return err
 		}

@@ -52,23 +52,45 @@ func (r *journalReader) readHeader() error {
 		return fmt.Errorf("open journal: %w", err)
 	}
 	r.pos = fileHeaderSize
-	zero := true
-	for _, c := range b[:n] {
-		zero = zero && c == 0
+	good := crc32.Checksum(b[:32], r.table) == binary.BigEndian.Uint32(b[32:])
+	if n < fileHeaderSize || !good {
+		// The header is durable before the first frame is written: without frames it may be torn.
+		if r.empty, err = r.zeroFrom(fileHeaderSize); r.empty || err != nil {
+			return err
+		}
 	}
 	switch version := binary.BigEndian.Uint32(b[8:]); {
-	case zero || n < fileHeaderSize:
-		r.empty = true
 	case string(b[:8]) != fileMagic:
 		return r.damage(0, "a journal of ledgerlake", fmt.Sprintf("%q", b[:8]))
 	case version != fileVersion:
 		return r.damage(8, fmt.Sprintf("version %d", fileVersion), fmt.Sprint(version))
-	case crc32.Checksum(b[:32], r.table) != binary.BigEndian.Uint32(b[32:]):
+	case !good:
 		return r.damage(32, "the header's CRC-32C", fmt.Sprintf("%08x", binary.BigEndian.Uint32(b[32:])))
 	case binary.BigEndian.Uint64(b[16:]) != r.seq:
 		return r.damage(16, fmt.Sprintf("sequence number %d", r.seq), fmt.Sprint(binary.BigEndian.Uint64(b[16:])))
 	}
 	return nil
+}
+
+// zeroFrom tells whether only zeros follow a position.
+func (r *journalReader) zeroFrom(pos int64) (bool, error) {
+	window := make([]byte, 64<<10)
+	for pos < r.size {
+		n, err := r.f.ReadAt(window, pos)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return false, fmt.Errorf("open journal: %w", err)
+		}
+		for _, c := range window[:n] {
+			if c != 0 {
+				return false, nil
+			}
+		}
+		if n == 0 {
+			break
+		}
+		pos += int64(n)
+	}
+	return true, nil
 }
 
 func (r *journalReader) damage(pos int64, expected, found string) error {

@@ -52,6 +52,7 @@ type Inject struct {
 	rules []*activeRule
 	count map[Op]int
 	fired int
+	hook  func(Op, string)
 }
 
 type activeRule struct {
@@ -69,6 +70,14 @@ func (i *Inject) Fail(r Rule) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.rules = append(i.rules, &activeRule{Rule: r})
+}
+
+// Observe has f called before each operation that changes something, by the goroutine that does it and with
+// no lock held: a place to crash the file system below.
+func (i *Inject) Observe(f func(op Op, name string)) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.hook = f
 }
 
 // Heal drops all rules.
@@ -111,6 +120,12 @@ func (o Op) mutates() bool {
 
 // hit counts an operation and gives the rule that fails it, if any.
 func (i *Inject) hit(op Op, name string) *Rule {
+	i.mu.Lock()
+	hook := i.hook
+	i.mu.Unlock()
+	if hook != nil && op.mutates() {
+		hook(op, name)
+	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.count[op]++
