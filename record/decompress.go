@@ -130,7 +130,7 @@ func readBounded(dst []byte, r io.Reader, guess, limit int) ([]byte, error) {
 			return dst, err
 		}
 		if len(dst) == cap(dst) {
-			dst = slices.Grow(dst, len(dst))
+			dst = slices.Grow(dst, max(1, min(len(dst), limit+1-len(dst))))
 		}
 	}
 }

@@ -6,6 +6,10 @@ import "errors"
 // a batch of nothing but headers would otherwise cost 24 times its size (I8).
 const maxHeaders = 1 << 20
 
+// keepBuffer is the largest buffer that an Iterator keeps for the next batch, so that one huge batch does not
+// hold its memory for as long as the Iterator lives.
+const keepBuffer = 16 << 20
+
 // Iterator decodes the records of one batch after another and allocates nothing a record. The zero value is
 // ready. What it gives aliases its buffer, or the batch itself when that is not compressed, and is valid until
 // the next call of Next or Reset; the bytes of Key, Value and Headers live until Reset.
@@ -57,6 +61,9 @@ func (it *Iterator) open(b Batch) error {
 	limit := it.MaxBytes
 	if limit <= 0 {
 		limit = DefaultMaxBytes
+	}
+	if cap(it.buf) > keepBuffer {
+		it.buf = nil
 	}
 	data, err := decompress(it.buf, body, codec, limit)
 	it.buf = data[:0]
