@@ -1,0 +1,15 @@
+// Package bench holds the workloads that say how fast the engine is, each beside a baseline in the same run.
+//
+// A scenario makes its data from a seed, runs engine and baseline in turns (A B A B), checks that both
+// results are right, and reports medians with their spread and the ratio. A result that is wrong does not
+// count: the scenario fails. Times are never compared with a limit in a test; goals stand in the report.
+//
+// # Files
+//
+//	events.go    the deterministic event generator
+//	report.go    samples, goals, and the JSON and text forms of a report
+//	machine.go   what machine this is, CPU time
+//	log.go       scenario log: append to the embedded log beside plain sequential writes
+//	tiering.go   scenario tiering: log to table beside the same pipeline written plainly
+//	plain.go     the plain pipeline: encoding/json maps, arrow-go builders and defaults
+package bench

@@ -1,0 +1,109 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"time"
+)
+
+// Sample is one measured run of one side of a scenario.
+type Sample struct {
+	Case       string  `json:"case"` // what was run, e.g. "ledgerlake" or "plain"
+	Round      int     `json:"round"`
+	Seconds    float64 `json:"seconds"`
+	CPUSeconds float64 `json:"cpuSeconds"` // user and system, of this process
+	Records    int64   `json:"records"`
+	Bytes      int64   `json:"bytes"` // of record values
+}
+
+// Goal is one aim of a scenario with what was measured.
+type Goal struct {
+	Name string  `json:"name"`
+	Want float64 `json:"want"`
+	Got  float64 `json:"got"`
+	Met  bool    `json:"met"`
+}
+
+// Report is the result of one scenario; its JSON form is stable: never change a field; add.
+type Report struct {
+	Scenario string    `json:"scenario"`
+	Machine  string    `json:"machine"`
+	Time     time.Time `json:"time"`
+	Samples  []Sample  `json:"samples"`
+	Goals    []Goal    `json:"goals"`
+}
+
+// atLeast adds a goal that got must reach.
+func (r *Report) atLeast(name string, want, got float64) {
+	r.Goals = append(r.Goals, Goal{Name: name, Want: want, Got: got, Met: got >= want})
+}
+
+// median gives the median of f over the samples of a case.
+func (r *Report) median(name string, f func(Sample) float64) float64 {
+	var v []float64
+	for _, s := range r.Samples {
+		if s.Case == name {
+			v = append(v, f(s))
+		}
+	}
+	if len(v) == 0 {
+		return 0
+	}
+	slices.Sort(v)
+	if len(v)%2 == 1 {
+		return v[len(v)/2]
+	}
+	return (v[len(v)/2-1] + v[len(v)/2]) / 2
+}
+
+func perSecond(s Sample) float64    { return float64(s.Bytes) / 1e6 / s.Seconds }
+func perCPUSecond(s Sample) float64 { return float64(s.Bytes) / 1e6 / max(s.CPUSeconds, 1e-9) }
+
+// WriteJSON writes the report as one JSON object.
+func (r *Report) WriteJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(r)
+}
+
+// WriteText writes the report for people: a row a case with median and spread, then the goals.
+func (r *Report) WriteText(w io.Writer) error {
+	fmt.Fprintf(w, "scenario %s on %s\n", r.Scenario, r.Machine)
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "case\truns\tMB/s median\tmin..max\tMB per CPU s\trecords/s")
+	var cases []string
+	for _, s := range r.Samples {
+		if !slices.Contains(cases, s.Case) {
+			cases = append(cases, s.Case)
+		}
+	}
+	for _, c := range cases {
+		lo, hi, n := 0.0, 0.0, 0
+		for _, s := range r.Samples {
+			if s.Case == c {
+				if v := perSecond(s); n == 0 {
+					lo, hi = v, v
+				} else {
+					lo, hi = min(lo, v), max(hi, v)
+				}
+				n++
+			}
+		}
+		fmt.Fprintf(tw, "%s\t%d\t%.0f\t%.0f..%.0f\t%.0f\t%.0f\n", c, n, r.median(c, perSecond), lo, hi,
+			r.median(c, perCPUSecond), r.median(c, func(s Sample) float64 { return float64(s.Records) / s.Seconds }))
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	for _, g := range r.Goals {
+		verdict := "MET"
+		if !g.Met {
+			verdict = "MISSED"
+		}
+		fmt.Fprintf(w, "goal %s: want %.2f, got %.2f: %s\n", g.Name, g.Want, g.Got, verdict)
+	}
+	return nil
+}

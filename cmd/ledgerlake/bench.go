@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ledgerlake/ledgerlake/bench"
+)
+
+func newBench() *cobra.Command {
+	var (
+		cfg  bench.Config
+		file string
+	)
+	scenarios := map[string]func(context.Context, bench.Config) (*bench.Report, error){
+		"log":     bench.RunLog,
+		"tiering": bench.RunTiering,
+	}
+	names := []string{"log", "tiering"}
+	later := []string{"ingest", "replay", "committer", "broker", "deltalog", "pulsar"}
+	cmd := &cobra.Command{
+		Use:   "bench NAME",
+		Short: "Measure this build beside a baseline, in one run",
+		Long: `bench runs a scenario and its baseline in turns and prints medians, spread, ratios and goals:
+  log       append to the embedded log, beside plain sequential writes of the same bytes
+  tiering   log to Delta table, beside the same pipeline with encoding/json maps and arrow-go defaults`,
+		Example:   "  ledgerlake bench tiering --json tiering.json",
+		Args:      cobra.ExactArgs(1),
+		ValidArgs: names,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			run := scenarios[args[0]]
+			if run == nil {
+				if slices.Contains(later, args[0]) {
+					return fmt.Errorf("scenario %s is not built yet; there are %s", args[0], strings.Join(names, ", "))
+				}
+				return fmt.Errorf("no scenario %q; there are %s", args[0], strings.Join(names, ", "))
+			}
+			report, err := run(cmd.Context(), cfg)
+			if err != nil {
+				return err
+			}
+			if file != "" {
+				f, err := os.Create(file)
+				if err != nil {
+					return fmt.Errorf("write report: %w", err)
+				}
+				if err := errors.Join(report.WriteJSON(f), f.Close()); err != nil {
+					return fmt.Errorf("write report: %w", err)
+				}
+			}
+			return report.WriteText(cmd.OutOrStdout())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&file, "json", "", "write the report, with all samples, to this file")
+	f.IntVar(&cfg.Rounds, "rounds", 5, "measured runs of each side")
+	f.IntVar(&cfg.Records, "records", 200_000, "records a run")
+	f.Uint64Var(&cfg.Seed, "seed", 1, "seed of the generated data")
+	f.StringVar(&cfg.Dir, "dir", "", "scratch directory, on the disk to measure (default: the system's temporary one)")
+	return cmd
+}

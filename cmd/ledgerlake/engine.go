@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/broker/local"
+	"github.com/ledgerlake/ledgerlake/broker/wire"
+	"github.com/ledgerlake/ledgerlake/internal/vfs"
+	"github.com/ledgerlake/ledgerlake/objstore"
+	"github.com/ledgerlake/ledgerlake/reader"
+	"github.com/ledgerlake/ledgerlake/tiering"
+)
+
+// engineConfig is the whole embedded engine: log, Kafka port and tiering in one directory.
+type engineConfig struct {
+	dir        string
+	lake       string // where tables go; default dir/lake
+	listen     string
+	advertise  string
+	durability string
+	autoCreate bool
+	partitions int32 // of topics made by clients without a number
+	topics     []topicSpec
+	topic      broker.TopicConfig // of topics that are made
+	noTiering  bool
+
+	retentionInterval time.Duration
+
+	format     string
+	schema     *arrow.Schema
+	tiering    tiering.Config
+	openStore  func(ctx context.Context, url string) (objstore.Store, error)
+	log        *slog.Logger
+}
+
+// topicSpec is NAME or NAME:PARTITIONS.
+type topicSpec struct {
+	name       string
+	partitions int32
+}
+
+func parseTopicSpec(s string, partitions int32) (topicSpec, error) {
+	name, n, ok := strings.Cut(s, ":")
+	if !ok {
+		return topicSpec{name, partitions}, nil
+	}
+	p, err := strconv.ParseInt(n, 10, 32)
+	if err != nil || p < 1 || p > 10000 || name == "" {
+		return topicSpec{}, fmt.Errorf("topic %q: want NAME or NAME:PARTITIONS, partitions 1 to 10000", s)
+	}
+	return topicSpec{name, int32(p)}, nil
+}
+
+// engine is the running whole. Close order: no more requests, flush and commit the tierers, then the log.
+type engine struct {
+	cfg     engineConfig
+	log     *local.Log
+	server  *wire.Server
+	tierers *tierers
+}
+
+// serveInfo is what a served directory says about itself to commands that are given only the directory.
+type serveInfo struct {
+	Kafka string `json:"kafka"`
+	PID   int    `json:"pid"`
+	Lake  string `json:"lake"`
+}
+
+const serveInfoName = "serve.json"
+
+func openEngine(ctx context.Context, cfg engineConfig) (*engine, error) {
+	if cfg.lake == "" {
+		cfg.lake = filepath.Join(cfg.dir, "lake")
+	}
+	e := &engine{cfg: cfg}
+	durability := local.DurabilityGroup
+	switch cfg.durability {
+	case "", "group":
+	case "none":
+		durability = local.DurabilityNone
+	default:
+		return nil, fmt.Errorf("--durability %q is not group or none", cfg.durability)
+	}
+	cfg.topic.Tiered = !cfg.noTiering
+	log, err := local.Open(ctx, local.Config{
+		Dir: filepath.Join(cfg.dir, "log"), FS: vfs.OS(), Durability: durability,
+		DefaultTopic: cfg.topic, RetentionInterval: cfg.retentionInterval, Logger: cfg.log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open log: %w", err)
+	}
+	e.log = log
+	if err := e.createTopics(ctx); err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	var history wire.History
+	if !cfg.noTiering {
+		e.tierers = newTierers(e.plan, cfg.log)
+		history = &reader.History{Table: e.tierers.table}
+	}
+	e.server, err = wire.Open(ctx, wire.Config{
+		Listen: cfg.listen, Advertise: cfg.advertise, Log: log, History: history, Logger: cfg.log,
+		AutoCreateTopics: cfg.autoCreate, DefaultPartitions: cfg.partitions,
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open Kafka port: %w", err), log.Close())
+	}
+	if err := e.writeInfo(); err != nil {
+		return nil, errors.Join(err, e.server.Close(), log.Close())
+	}
+	return e, nil
+}
+
+func (e *engine) createTopics(ctx context.Context) error {
+	for _, spec := range e.cfg.topics {
+		c := e.cfg.topic
+		c.Tiered = !e.cfg.noTiering
+		c.Partitions = spec.partitions
+		if _, err := e.log.CreateTopic(ctx, spec.name, c); err != nil && !errors.Is(err, broker.ErrTopicExists) {
+			return fmt.Errorf("create topic %s: %w", spec.name, err)
+		}
+	}
+	return nil
+}
+
+func (e *engine) plan(topic string) *topicPlan {
+	return &topicPlan{
+		source: e.log, topic: topic, app: topic, openStore: e.cfg.openStore, tableURL: e.tableURL(topic),
+		format: e.cfg.format, schema: e.cfg.schema, tiering: e.cfg.tiering, log: e.cfg.log,
+	}
+}
+
+func (e *engine) tableURL(topic string) string {
+	return strings.TrimSuffix(e.cfg.lake, "/") + "/" + topic
+}
+
+func (e *engine) info() serveInfo {
+	return serveInfo{Kafka: e.server.Addr().String(), PID: os.Getpid(), Lake: e.cfg.lake}
+}
+
+// writeInfo leaves the address in the directory; written beside and renamed, so that it is never read half.
+func (e *engine) writeInfo() error {
+	return writeJSONFile(filepath.Join(e.cfg.dir, serveInfoName), e.info())
+}
+
+func writeJSONFile(name string, v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	tmp := name + ".tmp"
+	if err := os.WriteFile(tmp, append(raw, '\n'), 0o644); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return os.Rename(tmp, name)
+}
+
+// run tiers until ctx ends, then closes everything in order.
+func (e *engine) run(ctx context.Context) error {
+	if e.tierers != nil {
+		e.tierers.watch(ctx, e.log, 500*time.Millisecond)
+	} else {
+		<-ctx.Done()
+	}
+	return e.close()
+}
+
+func (e *engine) close() error {
+	err := errors.Join(e.server.Close(), e.log.Close())
+	if rmErr := os.Remove(filepath.Join(e.cfg.dir, serveInfoName)); rmErr != nil && !errors.Is(rmErr, os.ErrNotExist) {
+		err = errors.Join(err, rmErr)
+	}
+	return err
+}

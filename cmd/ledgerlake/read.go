@@ -1,0 +1,224 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/compress"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+	"github.com/spf13/cobra"
+
+	"github.com/ledgerlake/ledgerlake/reader"
+)
+
+type readFlags struct {
+	sourceFlags
+	from, until string
+	follow      bool
+	partitions  []int32
+	columns     []string
+	output      string
+	limit       int64
+	skipMissing bool
+	gaps        bool
+	showToken   bool
+	plan        bool
+}
+
+func newRead() *cobra.Command {
+	var r readFlags
+	cmd := &cobra.Command{
+		Use:   "read SOURCE",
+		Short: "Read one stream from a table and its log, from any offset or time",
+		Long: `read prints the records of SOURCE in offset order: history from the table, then the tail from the log.
+
+SOURCE is one of
+  DIR/TOPIC, or TOPIC with --dir DIR   a topic of a served directory, running or stopped
+  a table's path or s3:// URI          any Delta table, ours or not
+  kafka://host:port/topic              a Kafka topic; with --table its history comes from that table
+
+Rows are JSON objects with the table's column names; binary columns are base64.`,
+		Example: `  ledgerlake read ./data/events --from 0:1000,1:0 --until now
+  ledgerlake read ./data/events --from 2026-01-31T00:00:00Z --follow
+  ledgerlake read s3://lake/orders --columns _offset,amount
+  ledgerlake read kafka://127.0.0.1:9092/orders --table /lake/orders --from earliest`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if r.log, err = newLogger(cmd); err != nil {
+				return err
+			}
+			ctx := cmd.Context()
+			s, err := r.open(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			err = r.run(ctx, s, cmd.OutOrStdout())
+			if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+				err = nil // the user ended a follow
+			}
+			return errors.Join(err, s.close())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&r.from, "from", "earliest", "earliest, latest, a time, PARTITION:OFFSET,..., or token:...")
+	f.StringVar(&r.until, "until", "", "now (default without --follow), a time, or PARTITION:OFFSET,... (not included)")
+	f.BoolVar(&r.follow, "follow", false, "go on with new records as they come")
+	f.Int32SliceVar(&r.partitions, "partition", nil, "only these partitions")
+	f.StringSliceVar(&r.columns, "columns", nil, "only these columns")
+	f.StringVar(&r.output, "output", "ndjson", "ndjson, arrow (IPC stream) or parquet")
+	f.Int64Var(&r.limit, "limit", 0, "stop after so many rows; 0 is no limit")
+	f.BoolVar(&r.skipMissing, "skip-missing", false, "go on behind offsets that retention has removed, with a report")
+	f.BoolVar(&r.gaps, "gaps", false, "report offsets without a row on standard error")
+	f.BoolVar(&r.showToken, "token", false, "print a resume token on standard error at the end")
+	f.BoolVar(&r.plan, "plan", false, "show where each partition starts, leaves the table and ends; read nothing")
+	f.StringVar(&r.dir, "dir", "", "served directory; SOURCE is then a topic")
+	f.StringVar(&r.tableURL, "table", "", "table with the history of a kafka:// source")
+	f.StringVar(&r.app, "app", "", "name under which positions are kept in the table (default: the topic, or the only one)")
+	r.store.register(f)
+	return cmd
+}
+
+func (r *readFlags) run(ctx context.Context, s *stream, out io.Writer) error {
+	cfg := reader.Config{
+		Table: s.table, Source: s.source, Topic: s.topic, App: s.app,
+		Follow: r.follow, Columns: r.columns, SkipMissing: r.skipMissing,
+	}
+	var err error
+	if cfg.From, err = parseBound("from", r.from, s.topic); err != nil {
+		return err
+	}
+	if r.until != "" {
+		if cfg.Until, err = parseBound("until", r.until, s.topic); err != nil {
+			return err
+		}
+	}
+	if len(r.partitions) > 0 {
+		cfg.Partitions = r.partitions
+	}
+	cfg.OnGap = func(g reader.Gap) {
+		if r.gaps || g.Reason == reader.GapLost {
+			fmt.Fprintf(os.Stderr, "gap: partition %d offsets [%d, %d): %s\n", g.Partition, g.From, g.To, g.Reason)
+		}
+	}
+	c, err := reader.Open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if r.plan {
+		return printPlan(out, c)
+	}
+	w, err := newRowWriter(r.output, out, c.Schema())
+	if err != nil {
+		return err
+	}
+	err = r.copyRows(ctx, c, w)
+	err = errors.Join(err, w.close())
+	if r.showToken {
+		fmt.Fprintf(os.Stderr, "token:%s\n", c.Token())
+	}
+	return err
+}
+
+func (r *readFlags) copyRows(ctx context.Context, c *reader.Cursor, w rowWriter) error {
+	for rows := int64(0); r.limit == 0 || rows < r.limit; {
+		rb, err := c.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if r.limit > 0 && rows+rb.NumRows() > r.limit {
+			rb = rb.NewSlice(0, r.limit-rows)
+			defer rb.Release()
+		}
+		rows += rb.NumRows()
+		if err := w.write(rb); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printPlan(out io.Writer, c *reader.Cursor) error {
+	start, seam, end := c.Position(), c.Seam(), c.End()
+	for _, p := range c.Partitions() {
+		until := "no end"
+		if o, ok := end[p]; ok {
+			until = fmt.Sprint(o)
+		}
+		if _, err := fmt.Fprintf(out, "partition %d: from %d, table up to %d, then the log, until %s\n", p, start[p], seam[p], until); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rowWriter writes batches in one of the output forms.
+type rowWriter interface {
+	write(arrow.RecordBatch) error
+	close() error
+}
+
+func newRowWriter(form string, out io.Writer, schema *arrow.Schema) (rowWriter, error) {
+	buf := bufio.NewWriterSize(out, 1<<20)
+	switch form {
+	case "ndjson":
+		return &ndjsonWriter{out: buf}, nil
+	case "arrow":
+		return &arrowWriter{out: buf, w: ipc.NewWriter(buf, ipc.WithSchema(schema))}, nil
+	case "parquet":
+		w, err := pqarrow.NewFileWriter(schema, struct{ io.Writer }{buf},
+			parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd)), pqarrow.DefaultWriterProps())
+		if err != nil {
+			return nil, fmt.Errorf("start parquet: %w", err)
+		}
+		return &parquetWriter{out: buf, w: w}, nil
+	}
+	return nil, fmt.Errorf("--output %q is not ndjson, arrow or parquet", form)
+}
+
+type ndjsonWriter struct {
+	out *bufio.Writer
+	row []byte
+}
+
+func (w *ndjsonWriter) write(rb arrow.RecordBatch) (err error) {
+	if w.row, err = reader.AppendNDJSON(w.row[:0], rb); err != nil {
+		return err
+	}
+	if _, err = w.out.Write(w.row); err != nil {
+		return err
+	}
+	return w.out.Flush() // a follower sees each batch at once; batches are large otherwise
+}
+
+func (w *ndjsonWriter) close() error { return w.out.Flush() }
+
+type arrowWriter struct {
+	out *bufio.Writer
+	w   *ipc.Writer
+}
+
+func (w *arrowWriter) write(rb arrow.RecordBatch) error {
+	return errors.Join(w.w.Write(rb), w.out.Flush())
+}
+
+func (w *arrowWriter) close() error { return errors.Join(w.w.Close(), w.out.Flush()) }
+
+type parquetWriter struct {
+	out *bufio.Writer
+	w   *pqarrow.FileWriter
+}
+
+func (w *parquetWriter) write(rb arrow.RecordBatch) error { return w.w.WriteBuffered(rb) }
+
+func (w *parquetWriter) close() error { return errors.Join(w.w.Close(), w.out.Flush()) }

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/tiering"
+)
+
+// flushFlags are the limits at which rows become a table version: serve, ingest and demo share them.
+func flushFlags(f *pflag.FlagSet, c *tiering.Config) {
+	f.DurationVar(&c.MaxAge, "flush-age", 10*time.Second, "commit rows at this age: the freshness of the table")
+	f.IntVar(&c.MaxRows, "flush-rows", 1_000_000, "commit at this many rows")
+	f.Int64Var(&c.MaxBytes, "flush-bytes", 64<<20, "commit at this many bytes of data file")
+	f.Int64Var(&c.MemoryBudget, "memory", 256<<20, "bytes of records in flight at most; reading pauses above it")
+}
+
+func newServe() *cobra.Command {
+	var (
+		cfg        engineConfig
+		store      storeFlags
+		topics     []string
+		schemaFile string
+		ready      string
+	)
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve a durable log over the Kafka protocol and write it into Delta tables",
+		Long: `serve keeps a durable log in one directory, speaks the Kafka protocol, and writes every topic into a
+Delta table at LAKE/TOPIC while it runs. Consumers read any offset from 0 on: what the log has dropped
+comes from the table.
+
+It listens without authentication: keep it on loopback or a network that you trust.`,
+		Example: `  ledgerlake serve --dir ./data --topic events:4
+  ledgerlake produce --topic events < events.ndjson
+  ledgerlake read --dir ./data events --from earliest --follow`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if cfg.log, err = newLogger(cmd); err != nil {
+				return err
+			}
+			for _, t := range topics {
+				spec, err := parseTopicSpec(t, cfg.partitions)
+				if err != nil {
+					return err
+				}
+				cfg.topics = append(cfg.topics, spec)
+			}
+			if schemaFile != "" {
+				if cfg.schema, err = readSchema(schemaFile); err != nil {
+					return err
+				}
+			}
+			if err := os.MkdirAll(cfg.dir, 0o755); err != nil {
+				return fmt.Errorf("make --dir: %w", err)
+			}
+			cfg.openStore = store.open
+			e, err := openEngine(cmd.Context(), cfg)
+			if err != nil {
+				return err
+			}
+			cfg.log.Info("serving", "kafka", e.server.Addr().String(), "dir", cfg.dir, "lake", e.cfg.lake)
+			if ready != "" {
+				if err := writeJSONFile(ready, e.info()); err != nil {
+					return errors.Join(err, e.close())
+				}
+			}
+			err = e.run(cmd.Context())
+			cfg.log.Info("stopped")
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&cfg.dir, "dir", "ledgerlake-data", "directory of the log, and of the tables unless --lake says otherwise")
+	f.StringVar(&cfg.lake, "lake", "", "where tables go: a path or s3://bucket/prefix (default DIR/lake)")
+	f.StringVar(&cfg.listen, "kafka-listen", "127.0.0.1:9092", "address of the Kafka port; port 0 takes a free one")
+	f.StringVar(&cfg.advertise, "advertise", "", "host:port that clients are told to connect to (default: the listen address)")
+	f.StringSliceVar(&topics, "topic", nil, "make a topic at start: NAME or NAME:PARTITIONS; may be repeated")
+	f.Int32Var(&cfg.partitions, "partitions", 1, "partitions of topics that name none")
+	f.BoolVar(&cfg.autoCreate, "auto-create-topics", true, "make a topic when a client first asks for it")
+	f.StringVar(&cfg.durability, "durability", "group", "group: acknowledge after a shared fdatasync; none: after the write, as Kafka does")
+	topicFlags(f, &cfg.topic)
+	f.DurationVar(&cfg.retentionInterval, "retention-interval", time.Minute, "how often segments that retention allows to go are looked for")
+	f.BoolVar(&cfg.noTiering, "no-tiering", false, "keep the log only, write no tables")
+	f.StringVar(&cfg.format, "format", "auto", "values of new tables: json (columns), raw (bytes), or auto (look at the first records)")
+	f.StringVar(&schemaFile, "schema", "", "file with the payload columns of new tables, a Delta schema in JSON")
+	f.StringVar(&ready, "ready-file", "", "write {\"kafka\":address,\"pid\":...} here when clients can connect")
+	flushFlags(f, &cfg.tiering)
+	store.register(f)
+	return cmd
+}
+
+func topicFlags(f *pflag.FlagSet, c *broker.TopicConfig) {
+	f.Int64Var(&c.SegmentBytes, "segment-bytes", 128<<20, "start a new segment file at this size")
+	f.DurationVar(&c.SegmentAge, "segment-age", time.Hour, "... or at this age")
+	f.Int64Var(&c.RetentionBytes, "retention-bytes", 0, "drop tiered segments of a partition above this size; 0 keeps all")
+	f.DurationVar(&c.RetentionAge, "retention-age", 0, "drop tiered segments older than this; 0 keeps all")
+	f.Int32Var(&c.MaxMessageBytes, "max-message-bytes", 1<<20+12, "largest batch that a producer may send")
+}
+
+// servedTopic finds a served directory: DIR and TOPIC given apart, or as one path DIR/TOPIC.
+func servedDir(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "log"))
+	return err == nil
+}

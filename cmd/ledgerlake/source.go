@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/broker/kafka"
+	"github.com/ledgerlake/ledgerlake/broker/local"
+	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/internal/vfs"
+	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/table"
+)
+
+// stream is an opened SOURCE: a table, a log, or both.
+type stream struct {
+	table  *table.Table
+	source broker.Source
+	topic  string
+	app    string
+	closes []func() error
+}
+
+func (s *stream) close() error {
+	var errs []error
+	for _, c := range s.closes {
+		errs = append(errs, c())
+	}
+	return errors.Join(errs...)
+}
+
+// sourceFlags say how SOURCE is opened.
+type sourceFlags struct {
+	store    storeFlags
+	dir      string // served directory
+	tableURL string // the lake of a kafka:// source
+	app      string
+	log      *slog.Logger
+}
+
+// open understands a table path or URI, kafka://host:port/topic, and a topic of a served directory, given
+// as DIR/TOPIC or as TOPIC with --dir.
+func (f *sourceFlags) open(ctx context.Context, source string) (*stream, error) {
+	switch {
+	case strings.HasPrefix(source, "kafka://"):
+		return f.openKafka(ctx, source)
+	case strings.HasPrefix(source, "pulsar://"):
+		return nil, errors.New("pulsar sources are not built yet; read the table that was filled from it")
+	case f.dir != "":
+		return f.openServed(ctx, f.dir, source)
+	}
+	if dir, topic := filepath.Split(filepath.Clean(source)); !strings.Contains(source, "://") && dir != "" && servedDir(dir) {
+		return f.openServed(ctx, filepath.Clean(dir), topic)
+	}
+	s := &stream{app: f.app}
+	if err := f.openTable(ctx, s, source); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+func (f *sourceFlags) openTable(ctx context.Context, s *stream, at string) error {
+	if !strings.Contains(at, "://") {
+		if _, err := os.Stat(at); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s does not exist: want a table, DIR/TOPIC of a served directory, or kafka://host:port/topic", at)
+		}
+	}
+	store, err := f.store.open(ctx, at)
+	if err != nil {
+		return err
+	}
+	t, err := table.Open(ctx, store, table.Config{Topic: s.topic, Logger: f.log})
+	if err != nil {
+		return fmt.Errorf("open table %s: %w", at, err)
+	}
+	s.table = t
+	s.closes = append(s.closes, t.Log.Close)
+	return nil
+}
+
+func (f *sourceFlags) openKafka(ctx context.Context, source string) (*stream, error) {
+	u, err := url.Parse(source)
+	if err != nil || u.Host == "" || len(u.Path) < 2 {
+		return nil, fmt.Errorf("%s: want kafka://host:port/topic", source)
+	}
+	s := &stream{topic: u.Path[1:], app: f.app}
+	if s.app == "" {
+		s.app = s.topic
+	}
+	src, err := kafka.Open(ctx, kafka.Config{Brokers: strings.Split(u.Host, ","), ClientID: "ledgerlake-read"})
+	if err != nil {
+		return nil, err
+	}
+	s.source = src
+	s.closes = append(s.closes, src.Close)
+	if f.tableURL != "" {
+		if err := f.openTable(ctx, s, f.tableURL); err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+	}
+	return s, nil
+}
+
+// openServed reads a running directory over its Kafka port, and a stopped one by opening its log itself.
+func (f *sourceFlags) openServed(ctx context.Context, dir, topic string) (*stream, error) {
+	if !servedDir(dir) {
+		return nil, fmt.Errorf("%s holds no log: want the --dir of `ledgerlake serve`", dir)
+	}
+	s := &stream{topic: topic, app: topic}
+	info := serveInfo{Lake: filepath.Join(dir, "lake")}
+	raw, err := os.ReadFile(filepath.Join(dir, serveInfoName))
+	running := false
+	if err == nil {
+		if err := json.Unmarshal(raw, &info); err != nil {
+			return nil, fmt.Errorf("read %s: %w", filepath.Join(dir, serveInfoName), err)
+		}
+		running = listening(info.Kafka)
+	}
+	if running {
+		src, err := kafka.Open(ctx, kafka.Config{Brokers: []string{info.Kafka}, ClientID: "ledgerlake-read"})
+		if err != nil {
+			return nil, err
+		}
+		s.source = src
+		s.closes = append(s.closes, src.Close)
+	} else {
+		log, err := local.Open(ctx, local.Config{Dir: filepath.Join(dir, "log"), FS: vfs.OS(), Logger: f.log})
+		if err != nil {
+			return nil, fmt.Errorf("open the log of %s: %w", dir, err)
+		}
+		s.source = log
+		s.closes = append(s.closes, log.Close)
+	}
+	if _, err := s.source.Partitions(ctx, topic); err != nil {
+		return nil, errors.Join(fmt.Errorf("topic %s of %s: %w", topic, dir, err), s.close())
+	}
+	at := strings.TrimSuffix(info.Lake, "/") + "/" + topic
+	store, err := f.store.open(ctx, at)
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	t, err := table.Open(ctx, store, table.Config{Topic: topic, Logger: f.log})
+	switch {
+	case err == nil:
+		s.table = t
+		s.closes = append(s.closes, t.Log.Close)
+	case !errors.Is(err, deltalog.ErrNotTable): // nothing tiered yet is no fault
+		return nil, errors.Join(fmt.Errorf("open table %s: %w", at, err), s.close())
+	}
+	return s, nil
+}
+
+func listening(addr string) bool {
+	c, err := net.DialTimeout("tcp", addr, 2*time.Second)
+	if err != nil {
+		return false
+	}
+	_ = c.Close()
+	return true
+}
+
+// servedTopics gives bounds and lake ends of all partitions of a served directory, running or stopped.
+func servedTopics(ctx context.Context, dir string, log *slog.Logger) ([]topicReport, error) {
+	names, err := topicNames(dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []topicReport
+	for _, name := range names {
+		f := &sourceFlags{dir: dir, log: log}
+		s, err := f.openServed(ctx, dir, name)
+		if errors.Is(err, broker.ErrUnknownTopic) {
+			continue // the folder of a deleted topic
+		}
+		if err != nil {
+			return nil, err
+		}
+		rows, err := topicBounds(ctx, s)
+		if err = errors.Join(err, s.close()); err != nil {
+			return nil, err
+		}
+		out = append(out, rows...)
+	}
+	return out, nil
+}
+
+func topicBounds(ctx context.Context, s *stream) ([]topicReport, error) {
+	parts, err := s.source.Partitions(ctx, s.topic)
+	if err != nil {
+		return nil, err
+	}
+	var snap *deltalog.Snapshot
+	if s.table != nil {
+		if snap, err = s.table.Log.Snapshot(ctx); err != nil {
+			return nil, err
+		}
+	}
+	var out []topicReport
+	for _, p := range parts {
+		b, err := s.source.Bounds(ctx, record.TopicPartition{Topic: s.topic, Partition: p})
+		if err != nil {
+			return nil, err
+		}
+		r := topicReport{Topic: s.topic, Partition: p, LogStart: int64(b.Start), End: int64(b.End)}
+		if snap != nil {
+			end, _ := table.LakeEnd(snap, s.app, p)
+			r.LakeEnd = int64(end)
+		}
+		r.Lag = r.End - max(r.LakeEnd, r.LogStart)
+		out = append(out, r)
+	}
+	return out, nil
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/committer"
+	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/objstore"
+	"github.com/ledgerlake/ledgerlake/table"
+	"github.com/ledgerlake/ledgerlake/tiering"
+)
+
+// topicPlan says how one topic becomes a table: the same for serve, ingest and demo.
+type topicPlan struct {
+	source    broker.Source
+	topic     string
+	app       string
+	openStore func(ctx context.Context, url string) (objstore.Store, error)
+	tableURL  string
+	format    string        // auto, json or raw
+	schema    *arrow.Schema // payload columns of a new table; nil: inferred from records
+	tiering   tiering.Config
+	log       *slog.Logger
+}
+
+// openTable opens the table of a topic, or makes it when it is not there yet. It waits for a first record
+// when the columns are to be inferred.
+func (p *topicPlan) openTable(ctx context.Context) (*table.Table, string, error) {
+	store, err := p.openStore(ctx, p.tableURL)
+	if err != nil {
+		return nil, "", err
+	}
+	cfg := table.Config{Topic: p.topic, Logger: p.log}
+	t, err := table.Open(ctx, store, cfg)
+	if err == nil {
+		format := p.format
+		if format == "" || format == "auto" {
+			format = tiering.FormatRaw
+			if s, err := t.PayloadSchema(); err != nil {
+				return nil, "", err
+			} else if s.NumFields() > 0 {
+				format = tiering.FormatJSON
+			}
+		}
+		return t, format, nil
+	}
+	if !errors.Is(err, deltalog.ErrNotTable) {
+		return nil, "", fmt.Errorf("open table %s: %w", p.tableURL, err)
+	}
+	format, payload := p.format, p.schema
+	switch {
+	case payload != nil:
+		format = tiering.FormatJSON
+	case format == tiering.FormatRaw:
+		payload = arrow.NewSchema(nil, nil)
+	default:
+		inferred, s, err := tiering.Infer(ctx, p.source, p.topic, tiering.SampleConfig{})
+		if err != nil {
+			return nil, "", err
+		}
+		if format == tiering.FormatJSON && inferred != format {
+			return nil, "", fmt.Errorf("topic %s: the sampled values are not JSON objects; give --schema FILE or use --format raw", p.topic)
+		}
+		format, payload = inferred, s
+	}
+	t, err = table.OpenOrCreate(ctx, store, payload, cfg)
+	if err != nil {
+		return nil, "", fmt.Errorf("create table %s: %w", p.tableURL, err)
+	}
+	p.log.Info("table is ready", "topic", p.topic, "table", p.tableURL, "format", format, "columns", payload.NumFields())
+	return t, format, nil
+}
+
+// open makes the tierer of the topic.
+func (p *topicPlan) open(ctx context.Context) (*tiering.Tierer, *table.Table, error) {
+	t, format, err := p.openTable(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg := p.tiering
+	cfg.Source, cfg.Topic, cfg.App = p.source, p.topic, p.app
+	cfg.Table, cfg.Format, cfg.Logger = t, format, p.log
+	cfg.Committer = committer.NewDirect(t.Log)
+	cfg.OpenDeadLetters = func(ctx context.Context) (*table.Table, error) {
+		return openDeadLetters(ctx, p)
+	}
+	tr, err := tiering.Open(ctx, cfg)
+	return tr, t, err
+}
+
+func openDeadLetters(ctx context.Context, p *topicPlan) (*table.Table, error) {
+	store, err := p.openStore(ctx, p.tableURL+"_dead_letters")
+	if err != nil {
+		return nil, err
+	}
+	return tiering.OpenDeadLetters(ctx, store)
+}
+
+// tierers runs a tierer for each topic of a served log, also for topics made later. A topic that fails is
+// tried again with a growing delay and never holds up the others (I7).
+type tierers struct {
+	plan func(topic string) *topicPlan
+	log  *slog.Logger
+	wg   sync.WaitGroup
+	mu   sync.Mutex
+	live map[string]*tierer
+}
+
+type tierer struct {
+	tr    *tiering.Tierer
+	table *table.Table
+}
+
+func newTierers(plan func(topic string) *topicPlan, log *slog.Logger) *tierers {
+	return &tierers{plan: plan, log: log, live: map[string]*tierer{}}
+}
+
+// table gives the open table of a topic, for the history server.
+func (t *tierers) table(topic string) (*table.Table, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if x := t.live[topic]; x != nil && x.table != nil {
+		return x.table, true
+	}
+	return nil, false
+}
+
+// watch starts tierers for new topics until ctx ends, then waits for all of them.
+func (t *tierers) watch(ctx context.Context, log broker.Log, every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	defer t.wg.Wait()
+	for {
+		infos, err := log.Topics(ctx)
+		if err != nil && ctx.Err() == nil {
+			t.log.Error("list topics", "error", err)
+		}
+		for _, info := range infos {
+			if len(info.Name) > 1 && info.Name[:2] == "__" {
+				continue
+			}
+			t.start(ctx, info.Name)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (t *tierers) start(ctx context.Context, topic string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.live[topic] != nil {
+		return
+	}
+	t.live[topic] = &tierer{}
+	t.wg.Go(func() { t.run(ctx, topic) })
+}
+
+func (t *tierers) run(ctx context.Context, topic string) {
+	delay := time.Second
+	for ctx.Err() == nil {
+		err := t.runOnce(ctx, topic)
+		if ctx.Err() != nil {
+			if err != nil && !errors.Is(err, context.Canceled) {
+				t.log.Error("tiering ended with an error", "topic", topic, "error", err)
+			}
+			return
+		}
+		if err != nil && errors.Is(err, broker.ErrUnknownTopic) {
+			t.mu.Lock()
+			delete(t.live, topic)
+			t.mu.Unlock()
+			return // deleted; watch starts it again if it is made again
+		}
+		t.log.Error("tiering stopped, will be tried again", "topic", topic, "error", err, "delay", delay)
+		select {
+		case <-ctx.Done():
+		case <-time.After(delay):
+		}
+		delay = min(2*delay, time.Minute)
+	}
+}
+
+func (t *tierers) runOnce(ctx context.Context, topic string) error {
+	tr, tab, err := t.plan(topic).open(ctx)
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	t.live[topic] = &tierer{tr: tr, table: tab}
+	t.mu.Unlock()
+	return errors.Join(tr.Run(ctx), tr.Close(), tab.Log.Close())
+}
+
+// stats gives the counters of every topic that runs.
+func (t *tierers) stats() map[string]tiering.Stats {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := map[string]tiering.Stats{}
+	for name, x := range t.live {
+		if x.tr != nil {
+			out[name] = x.tr.Stats()
+		}
+	}
+	return out
+}
