@@ -336,3 +336,18 @@ func BenchmarkDecode(b *testing.B) {
 		})
 	}
 }
+
+// One huge batch does not hold its memory for good (I8).
+func TestIteratorLetsGoOfHugeBuffers(t *testing.T) {
+	huge := build(t, Zstd, 0, []Record{{Value: make([]byte, keepBuffer+1)}})
+	small := build(t, Zstd, 0, odd()[:1])
+	var it Iterator
+	for _, raw := range [][]byte{huge, small} {
+		if _, err := readAll(&it, raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if cap(it.buf) > keepBuffer {
+		t.Errorf("%d bytes kept", cap(it.buf))
+	}
+}
