@@ -1,0 +1,149 @@
+package tiering
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/committer"
+	"github.com/ledgerlake/ledgerlake/table"
+)
+
+// GapPolicy says what to do when the log has dropped records that the table lacks.
+type GapPolicy string
+
+// The policies.
+const (
+	GapFail     GapPolicy = "fail"     // end with a *GapError
+	GapEarliest GapPolicy = "earliest" // go on at the log's first offset; what is lost is counted and recorded
+	GapLatest   GapPolicy = "latest"   // go on at the log's end; what is passed over is counted as lost too
+)
+
+// ParseGapPolicy reads a policy; an empty one is GapFail.
+func ParseGapPolicy(s string) (GapPolicy, error) {
+	switch p := GapPolicy(s); p {
+	case "":
+		return GapFail, nil
+	case GapFail, GapEarliest, GapLatest:
+		return p, nil
+	}
+	return "", fmt.Errorf("gap policy %q is not fail, earliest or latest", s)
+}
+
+// Config of a Tierer.
+type Config struct {
+	Source    broker.Source
+	Topic     string
+	App       string // positions are kept under <App>-<partition>; default: the topic
+	Table     *table.Table
+	Committer committer.Committer // default: committer.NewDirect of the table's log
+	Format    string              // FormatJSON or FormatRaw
+
+	// DeadLetters takes what cannot be decoded; nil: OpenDeadLetters is called when there is a first one.
+	DeadLetters     *table.Table
+	OpenDeadLetters func(ctx context.Context) (*table.Table, error)
+
+	Partitions []int32   // nil: all of the topic, also those added later
+	Manual     bool      // only what Assign gives
+	UntilEnd   bool      // read to the ends of the log as they are when Run begins, commit, return
+	OnGap      GapPolicy // default GapFail
+
+	// A commit is made when one of these is reached. They are looked at after each batch, and batches that are
+	// on their way still come in, so a commit may be somewhat larger.
+	MaxRows  int           // default 1,000,000
+	MaxBytes int64         // of data files, compressed; default 64 MiB
+	MaxAge   time.Duration // since the first record that is not committed; default 10 s
+
+	MemoryBudget int64         // default 256 MiB
+	Workers      int           // decoders; default one a core
+	StopTimeout  time.Duration // for the last commit when Run's context ends; default 30 s
+	RetryBase    time.Duration // first pause after a failure, doubling with jitter; default 100 ms
+	RetryMax     time.Duration // default 15 s
+
+	Clock      func() time.Time      // of dead letters; default time.Now
+	Logger     *slog.Logger          // default: discarded
+	Registerer prometheus.Registerer // nil: no metrics
+}
+
+// minBudget keeps a fetch of ordinary batches possible.
+const minBudget = 1 << 20
+
+func (c Config) withDefaults() Config {
+	if c.App == "" {
+		c.App = c.Topic
+	}
+	if c.Committer == nil && c.Table != nil {
+		c.Committer = committer.NewDirect(c.Table.Log)
+	}
+	if c.OnGap == "" {
+		c.OnGap = GapFail
+	}
+	if c.MaxRows == 0 {
+		c.MaxRows = 1_000_000
+	}
+	if c.MaxBytes == 0 {
+		c.MaxBytes = 64 << 20
+	}
+	if c.MaxAge == 0 {
+		c.MaxAge = 10 * time.Second
+	}
+	if c.MemoryBudget == 0 {
+		c.MemoryBudget = 256 << 20
+	}
+	if c.Workers == 0 {
+		c.Workers = runtime.GOMAXPROCS(0)
+	}
+	if c.StopTimeout == 0 {
+		c.StopTimeout = 30 * time.Second
+	}
+	if c.RetryBase == 0 {
+		c.RetryBase = 100 * time.Millisecond
+	}
+	if c.RetryMax == 0 {
+		c.RetryMax = max(15*time.Second, c.RetryBase)
+	}
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.Source == nil:
+		return errors.New("a source is needed")
+	case c.Topic == "":
+		return errors.New("a topic is needed")
+	case c.Table == nil:
+		return errors.New("a table is needed")
+	case c.Format != FormatJSON && c.Format != FormatRaw:
+		return fmt.Errorf("format %q is not %s or %s", c.Format, FormatJSON, FormatRaw)
+	case c.DeadLetters == nil && c.OpenDeadLetters == nil:
+		return errors.New("a dead letter table is needed, or a function that opens it")
+	case !c.Table.Names.Ordered():
+		return errors.New("the table has no partition and offset columns, so rows could not be told apart")
+	case c.Manual && c.UntilEnd:
+		return errors.New("a bounded run reads all partitions: it does not go with assigned ones")
+	case c.Manual && c.Partitions != nil:
+		return errors.New("partitions are either given or assigned")
+	case c.MaxRows < 1 || c.MaxBytes < 1 || c.MaxAge < 0 || c.Workers < 1:
+		return fmt.Errorf("limits must be positive: rows %d, bytes %d, age %s, workers %d", c.MaxRows, c.MaxBytes, c.MaxAge, c.Workers)
+	case c.MemoryBudget < minBudget:
+		return fmt.Errorf("memory budget %d is below %d", c.MemoryBudget, minBudget)
+	case c.RetryBase < 0 || c.RetryMax < c.RetryBase:
+		return fmt.Errorf("retry pauses: want 0 <= %s <= %s", c.RetryBase, c.RetryMax)
+	}
+	if _, err := ParseGapPolicy(string(c.OnGap)); err != nil {
+		return err
+	}
+	return nil
+}

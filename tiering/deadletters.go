@@ -1,0 +1,204 @@
+package tiering
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/ledgerlake/ledgerlake/decode"
+	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/objstore"
+	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/table"
+)
+
+// deadLetter is one record that could not be decoded, or one damaged batch.
+type deadLetter struct {
+	partition int32
+	offset    record.Offset
+	timestamp int64
+	key       []byte
+	value     []byte
+	headers   []record.Header
+	reason    string
+	field     string
+}
+
+// newDeadLetter copies a record.
+func newDeadLetter(partition int32, rec *record.Record, cause error) deadLetter {
+	d := deadLetter{
+		partition: partition, offset: rec.Offset, timestamp: rec.Timestamp,
+		key: slices.Clone(rec.Key), value: slices.Clone(rec.Value), reason: cause.Error(),
+	}
+	for _, h := range rec.Headers {
+		d.headers = append(d.headers, record.Header{Key: slices.Clone(h.Key), Value: slices.Clone(h.Value)})
+	}
+	var bad *decode.Error
+	if errors.As(cause, &bad) {
+		d.field = bad.Path
+		d.reason = fmt.Sprintf("%s (byte %d)", bad.Reason, bad.Pos)
+	}
+	return d
+}
+
+// deadLetterColumns come after the system columns, which hold the record itself. Names are part of the format.
+func deadLetterColumns() *arrow.Schema {
+	return arrow.NewSchema([]arrow.Field{
+		{Name: "_topic", Type: arrow.BinaryTypes.String, Nullable: true},
+		{Name: "_reason", Type: arrow.BinaryTypes.String, Nullable: true},
+		{Name: "_field", Type: arrow.BinaryTypes.String, Nullable: true},
+		{Name: "_at", Type: &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"}, Nullable: true},
+	}, nil)
+}
+
+// OpenDeadLetters opens the dead letter table of a store, or makes it. Its rows are the records as they were,
+// under the usual system columns, with topic, reason, field and time of the failure.
+func OpenDeadLetters(ctx context.Context, store objstore.Store) (*table.Table, error) {
+	t, err := table.OpenOrCreate(ctx, store, deadLetterColumns(), table.Config{})
+	if err != nil {
+		return nil, fmt.Errorf("open dead letters: %w", err)
+	}
+	return t, nil
+}
+
+// deadTable opens the dead letter table at its first use.
+func (t *Tierer) deadTable(ctx context.Context) (*table.Table, error) {
+	t.mu.Lock()
+	tab := t.dead
+	t.mu.Unlock()
+	if tab != nil {
+		return tab, nil
+	}
+	tab, err := t.cfg.OpenDeadLetters(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open dead letters: %w", err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.dead, t.ownDead = tab, true
+	return tab, nil
+}
+
+// bury commits dead letters, before the commit of the rows around them. The position in the dead letter table
+// is the last offset that is in it: a run that comes back here after a crash leaves out what is there (I7).
+func (t *Tierer) bury(ctx context.Context, dead []deadLetter) error {
+	for try := 1; ; try++ {
+		err := t.tryBury(ctx, dead)
+		if err == nil || ctx.Err() != nil || permanent(err) {
+			return err
+		}
+		var conflict *deltalog.TxnConflictError
+		if !errors.As(err, &conflict) {
+			t.cfg.Logger.Warn("commit of dead letters failed, will be tried again", "topic", t.cfg.Topic, "try", try, "error", err)
+		}
+		sleep(ctx, t.cfg.pause(try))
+	}
+}
+
+func (t *Tierer) tryBury(ctx context.Context, dead []deadLetter) error {
+	tab, err := t.deadTable(ctx)
+	if err != nil {
+		return err
+	}
+	snap, err := tab.Refresh(ctx)
+	if err != nil {
+		return fmt.Errorf("read dead letters: %w", err)
+	}
+	missing := make([]deadLetter, 0, len(dead))
+	var txns []deltalog.Txn
+	for _, d := range dead { // sorted by partition and offset
+		if end, ok := table.LakeEnd(snap, t.cfg.App, d.partition); ok && d.offset < end {
+			continue
+		}
+		missing = append(missing, d)
+		id := table.AppID(t.cfg.App, d.partition)
+		if n := len(txns); n == 0 || txns[n-1].AppID != id {
+			txns = append(txns, deltalog.Txn{AppID: id})
+		}
+		txns[len(txns)-1].Version = int64(d.offset)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	add, err := t.writeDead(ctx, tab, snap, missing)
+	if err != nil {
+		return err
+	}
+	_, err = tab.Log.Commit(ctx, deltalog.Commit{
+		ReadVersion: snap.Version(), Operation: "STREAMING UPDATE", Adds: []deltalog.Add{add}, Txns: txns, BlindAppend: true,
+		Parameters: map[string]string{"outputMode": "Append", "queryId": t.cfg.App},
+	})
+	if err != nil {
+		return fmt.Errorf("commit dead letters: %w", err)
+	}
+	return nil
+}
+
+func (t *Tierer) writeDead(ctx context.Context, tab *table.Table, snap *deltalog.Snapshot, dead []deadLetter) (_ deltalog.Add, err error) {
+	w, err := tab.NewFileWriter(ctx, table.WriterOptions{Snapshot: snap})
+	if err != nil {
+		return deltalog.Add{}, fmt.Errorf("create dead letter file: %w", err)
+	}
+	rb, err := t.deadBatch(tab, w.Schema(), dead)
+	if err != nil {
+		return deltalog.Add{}, errors.Join(err, w.Abort())
+	}
+	defer rb.Release()
+	if err := w.Write(rb); err != nil {
+		return deltalog.Add{}, errors.Join(fmt.Errorf("write dead letters: %w", err), w.Abort())
+	}
+	add, err := w.Close(ctx)
+	if err != nil {
+		return deltalog.Add{}, fmt.Errorf("publish dead letters: %w", err)
+	}
+	return add, nil
+}
+
+// deadBatch makes the rows, with the columns in the order of the table. A column of the table that is none of
+// ours stays null.
+func (t *Tierer) deadBatch(tab *table.Table, schema *arrow.Schema, dead []deadLetter) (arrow.RecordBatch, error) {
+	sys := table.NewSystemColumns(tab.Names)
+	payload := array.NewRecordBuilder(memory.DefaultAllocator, deadLetterColumns())
+	defer payload.Release()
+	at := arrow.Timestamp(t.cfg.Clock().UnixMicro())
+	for i := range dead {
+		d := &dead[i]
+		rec := record.Record{Offset: d.offset, Timestamp: d.timestamp, Key: d.key, Value: d.value, Headers: d.headers}
+		sys.Append(d.partition, &rec)
+		payload.Field(0).(*array.StringBuilder).Append(t.cfg.Topic)
+		payload.Field(1).(*array.StringBuilder).Append(d.reason)
+		if d.field == "" {
+			payload.Field(2).AppendNull()
+		} else {
+			payload.Field(2).(*array.StringBuilder).Append(d.field)
+		}
+		payload.Field(3).(*array.TimestampBuilder).Append(at)
+	}
+	byName := map[string]arrow.Array{}
+	for i, a := range sys.Arrays() {
+		byName[table.SystemFields(tab.Names)[i].Name] = a
+	}
+	extra := payload.NewRecordBatch()
+	defer extra.Release()
+	for i, f := range extra.Schema().Fields() {
+		byName[f.Name] = extra.Column(i)
+	}
+	cols := make([]arrow.Array, schema.NumFields())
+	for i, f := range schema.Fields() {
+		a := byName[f.Name]
+		if a == nil {
+			a = array.MakeArrayOfNull(memory.DefaultAllocator, f.Type, len(dead))
+			defer a.Release()
+		}
+		if !arrow.TypeEqual(a.DataType(), f.Type) && a.DataType().ID() != f.Type.ID() {
+			return nil, fmt.Errorf("the dead letter table has column %s of type %s, want %s", f.Name, f.Type, a.DataType())
+		}
+		cols[i] = a
+	}
+	return array.NewRecordBatch(schema, cols, int64(len(dead))), nil
+}

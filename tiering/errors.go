@@ -1,0 +1,73 @@
+package tiering
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/committer"
+	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+// GapError says that the log has dropped records that the table lacks.
+type GapError struct {
+	TP       record.TopicPartition
+	LakeEnd  record.Offset // the first offset that the table lacks
+	LogStart record.Offset // the first that the log still has
+}
+
+func (e *GapError) Error() string {
+	return fmt.Sprintf("%s: the table ends at offset %d and the log begins at %d: %d offsets were dropped by retention before they were tiered; "+
+		"restore them in the log, or set the gap policy to earliest to go on without them", e.TP, e.LakeEnd, e.LogStart, e.LogStart-e.LakeEnd)
+}
+
+// AheadError says that the table stands beyond the end of the log.
+type AheadError struct {
+	TP      record.TopicPartition
+	LakeEnd record.Offset
+	LogEnd  record.Offset
+}
+
+func (e *AheadError) Error() string {
+	return fmt.Sprintf("%s: the table stands at offset %d and the log ends at %d: the topic was made again or lost data; "+
+		"give the table of the new topic another path or another app name", e.TP, e.LakeEnd, e.LogEnd)
+}
+
+// ErrRunning is returned by a second Run.
+var ErrRunning = errors.New("tiering: Run was called before")
+
+// errRestart ends a session whose buffers hold partitions that were taken away.
+var errRestart = errors.New("partitions were lost")
+
+// permanent says whether another session could not do better.
+func permanent(err error) bool {
+	var gap *GapError
+	var ahead *AheadError
+	var unsupported *deltalog.UnsupportedError
+	return errors.As(err, &gap) || errors.As(err, &ahead) || errors.As(err, &unsupported) ||
+		errors.Is(err, broker.ErrUnknownTopic) || errors.Is(err, broker.ErrClosed) ||
+		errors.Is(err, committer.ErrIncarnation) || errors.Is(err, committer.ErrInvalidRequest) ||
+		errors.Is(err, deltalog.ErrClosed) || errors.Is(err, deltalog.ErrNotTable) || errors.Is(err, deltalog.ErrInvalidCommit)
+}
+
+// stale says whether the files of a commit are of no use any more: the table moved on without us.
+func stale(err error) bool {
+	var r *committer.RangeError
+	var f *committer.FencedError
+	return errors.As(err, &r) || errors.As(err, &f) || errors.Is(err, committer.ErrSchemaChanged)
+}
+
+// pause gives the time to wait before try n, from 1, with jitter.
+func (c Config) pause(n int) time.Duration {
+	d := c.RetryMax
+	if shift := min(n-1, 20); c.RetryBase<<shift < d {
+		d = c.RetryBase << shift
+	}
+	if d <= 1 {
+		return d
+	}
+	return d/2 + rand.N(d/2)
+}

@@ -1,0 +1,269 @@
+package tiering
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+const (
+	maxWait      = 500 * time.Millisecond // of a long poll
+	maxFetch     = 8 << 20
+	minRangeSize = 64 << 10
+)
+
+// chunk is what one fetch gave of one partition: batches that decide the offsets [from, next).
+type chunk struct {
+	partition  int32
+	from, next record.Offset
+	batches    []byte
+	aborted    []broker.AbortedTxn
+	lost       bool // no batches: retention was faster
+}
+
+// fetcher asks the source for all partitions of a session, one response ahead of the decoders.
+type fetcher struct {
+	s   *session
+	out chan []chunk // closed when the ends are reached (UntilEnd)
+
+	mu   sync.Mutex
+	pos  map[int32]*position
+	turn int // rotates the order, so that a full response does not always favor the same partitions
+	wake chan struct{}
+}
+
+type position struct {
+	next   record.Offset
+	target record.Offset // UntilEnd: where to stop; else -1
+	tries  int           // failures in a row
+	after  time.Time     // not before, after a failure
+}
+
+func newFetcher(s *session) *fetcher {
+	return &fetcher{s: s, out: make(chan []chunk), pos: map[int32]*position{}, wake: make(chan struct{}, 1)}
+}
+
+func (f *fetcher) add(partition int32, next, target record.Offset) {
+	f.mu.Lock()
+	f.pos[partition] = &position{next: next, target: target}
+	f.mu.Unlock()
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (f *fetcher) remove(partition int32) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.pos, partition)
+}
+
+// run fetches until ctx ends or the targets are reached. An error ends the session.
+func (f *fetcher) run(ctx context.Context) error {
+	for try := 0; ctx.Err() == nil; {
+		ranges, left, wait := f.ranges()
+		if left == 0 && f.s.t.cfg.UntilEnd {
+			close(f.out)
+			return nil
+		}
+		if len(ranges) == 0 {
+			f.idle(ctx, wait)
+			continue
+		}
+		err := f.fetch(ctx, ranges)
+		if err == nil {
+			try = 0
+			continue
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if permanent(err) {
+			return err
+		}
+		try++
+		f.s.t.cfg.Logger.Warn("fetch failed, will be tried again", "topic", f.s.t.cfg.Topic, "try", try, "error", err)
+		sleep(ctx, f.s.t.cfg.pause(try))
+	}
+	return nil
+}
+
+func (f *fetcher) idle(ctx context.Context, wait time.Duration) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-f.wake:
+	case <-timer.C:
+	}
+}
+
+// ranges gives what to ask for now, how many partitions are not at their target, and how long to wait when
+// there is nothing to ask for.
+func (f *fetcher) ranges() (ranges []broker.FetchRange, left int, wait time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	wait = time.Minute
+	now := time.Now()
+	for p, pos := range f.pos {
+		if pos.target >= 0 && pos.next >= pos.target {
+			continue
+		}
+		left++
+		if d := pos.after.Sub(now); d > 0 {
+			wait = min(wait, d)
+			continue
+		}
+		ranges = append(ranges, broker.FetchRange{TP: f.s.t.tp(p), From: pos.next})
+	}
+	if len(ranges) == 0 {
+		return nil, left, wait
+	}
+	slices.SortFunc(ranges, func(a, b broker.FetchRange) int { return int(a.TP.Partition - b.TP.Partition) })
+	f.turn = (f.turn + 1) % len(ranges)
+	ranges = append(ranges[f.turn:], ranges[:f.turn]...)
+	size := max(int(f.s.fetchBytes)/len(ranges), minRangeSize)
+	for i := range ranges {
+		ranges[i].MaxBytes = size
+	}
+	return ranges, left, wait
+}
+
+func (f *fetcher) fetch(ctx context.Context, ranges []broker.FetchRange) error {
+	b := f.s.budget
+	reserved := f.s.fetchBytes
+	if err := b.acquire(ctx, reserved); err != nil {
+		return err
+	}
+	start := time.Now()
+	got, err := f.s.t.cfg.Source.Fetch(ctx, ranges, broker.FetchOptions{
+		MinBytes: 1, MaxWait: maxWait, MaxBytes: int(f.s.fetchBytes), Isolation: broker.ReadCommitted,
+	})
+	if err == nil && len(got) != len(ranges) {
+		err = fmt.Errorf("the source answered %d of %d partitions", len(got), len(ranges))
+	}
+	if err != nil {
+		b.release(reserved)
+		return err
+	}
+	var chunks []chunk
+	size := int64(0)
+	for i := range got {
+		c, ok, err := f.take(ranges[i], &got[i])
+		if err != nil {
+			b.release(reserved)
+			return err
+		}
+		if ok {
+			chunks = append(chunks, c)
+			size += int64(len(c.batches))
+		}
+	}
+	b.release(reserved - size)
+	if len(chunks) == 0 {
+		if time.Since(start) < maxWait/20 { // a source that does not wait must not be asked in a loop
+			sleep(ctx, maxWait/20)
+		}
+		return nil
+	}
+	select {
+	case f.out <- chunks:
+	case <-ctx.Done():
+		b.release(size)
+	}
+	return nil
+}
+
+// take turns the answer for one partition into a chunk and moves the position over it.
+func (f *fetcher) take(r broker.FetchRange, got *broker.Fetched) (chunk, bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	pos := f.pos[r.TP.Partition]
+	if pos == nil || pos.next != r.From {
+		return chunk{}, false, nil // removed, or removed and added again, while the fetch was under way
+	}
+	bounds := got.Bounds
+	var outside *broker.OutOfRangeError
+	if errors.As(got.Err, &outside) {
+		bounds = outside.Bounds
+	}
+	if got.Err == nil || outside != nil {
+		f.s.t.stats.bounds(r.TP.Partition, bounds)
+		if bounds.Start > pos.next {
+			return f.gap(r.TP, pos, bounds)
+		}
+		if outside != nil && pos.next > bounds.End {
+			return chunk{}, false, &AheadError{TP: r.TP, LakeEnd: pos.next, LogEnd: bounds.End}
+		}
+	}
+	if got.Err != nil {
+		if permanent(got.Err) {
+			return chunk{}, false, fmt.Errorf("fetch %s: %w", r.TP, got.Err)
+		}
+		pos.tries++
+		pos.after = time.Now().Add(f.s.t.cfg.pause(pos.tries))
+		f.s.t.cfg.Logger.Warn("fetch failed, will be tried again", "partition", r.TP.String(), "try", pos.tries, "error", got.Err)
+		return chunk{}, false, nil
+	}
+	pos.tries = 0
+	next, err := endOf(got.Batches)
+	if err != nil {
+		return chunk{}, false, fmt.Errorf("read %s at offset %d: %w", r.TP, pos.next, err)
+	}
+	if next <= pos.next {
+		return chunk{}, false, nil
+	}
+	c := chunk{partition: r.TP.Partition, from: pos.next, next: next, batches: got.Batches, aborted: got.Aborted}
+	pos.next = next
+	return c, true, nil
+}
+
+// gap handles records that retention dropped before they were tiered.
+func (f *fetcher) gap(tp record.TopicPartition, pos *position, b broker.Bounds) (chunk, bool, error) {
+	if f.s.t.cfg.OnGap == GapFail {
+		return chunk{}, false, &GapError{TP: tp, LakeEnd: pos.next, LogStart: b.Start}
+	}
+	to := b.Start
+	if f.s.t.cfg.OnGap == GapLatest {
+		to = max(b.Start, b.Stable)
+	}
+	c := chunk{partition: tp.Partition, from: pos.next, next: to, lost: true}
+	pos.next = to
+	return c, true, nil
+}
+
+// endOf gives the offset after the last whole batch; 0 when there is none.
+func endOf(batches []byte) (record.Offset, error) {
+	next := record.Offset(0)
+	for len(batches) > 0 {
+		b, err := record.ReadBatch(batches)
+		if errors.Is(err, record.ErrTruncated) {
+			break
+		}
+		if err != nil {
+			if next > 0 {
+				break // what comes before it is good; it is met again as the first of the next fetch
+			}
+			return 0, err
+		}
+		next = max(next, b.LastOffset()+1)
+		batches = batches[b.Size():]
+	}
+	return next, nil
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

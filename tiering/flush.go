@@ -1,0 +1,221 @@
+package tiering
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ledgerlake/ledgerlake/committer"
+	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/objstore"
+	"github.com/ledgerlake/ledgerlake/table"
+)
+
+// result is the end of one flush.
+type result struct {
+	err    error
+	ranges []committer.Range // committed
+	parts  []int32           // partitions that were leaving when the flush began
+}
+
+// flush makes one commit of what the workers hand over.
+func (s *session) flush(ctx context.Context, outs []*output) (ranges []committer.Range, err error) {
+	all := merge(outs)
+	defer func() {
+		for _, r := range all.rest {
+			s.freeRows(r)
+		}
+	}()
+	if len(all.ranges) == 0 {
+		return nil, nil
+	}
+	start := time.Now()
+	adds, err := s.upload(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	if len(all.dead) > 0 {
+		if err := s.checkTable(ctx, all.ranges); err != nil {
+			s.discard(ctx, adds)
+			return nil, err
+		}
+		if err := s.t.bury(ctx, all.dead); err != nil {
+			s.discard(ctx, adds)
+			return nil, err
+		}
+	}
+	version, err := s.commit(ctx, all, adds)
+	if err != nil {
+		return nil, err
+	}
+	s.t.stats.committed(all, version, time.Since(start))
+	s.t.cfg.Logger.Debug("committed", "topic", s.t.cfg.Topic, "version", version, "rows", all.rows,
+		"files", len(adds), "dead_letters", len(all.dead), "took", time.Since(start))
+	return all.ranges, nil
+}
+
+// merge puts what the workers gave together, in the order of partitions.
+func merge(outs []*output) *output {
+	all := &output{}
+	for _, o := range outs {
+		all.ranges = append(all.ranges, o.ranges...)
+		all.files = append(all.files, o.files...)
+		all.rest = append(all.rest, o.rest...)
+		all.dead = append(all.dead, o.dead...)
+		all.lost = append(all.lost, o.lost...)
+		all.rows += o.rows
+		all.records += o.records
+		all.bytes += o.bytes
+	}
+	slices.SortFunc(all.ranges, func(a, b committer.Range) int { return cmp.Compare(a.Partition, b.Partition) })
+	slices.SortFunc(all.rest, func(a, b *rows) int { return cmp.Compare(a.partition, b.partition) })
+	slices.SortFunc(all.dead, func(a, b deadLetter) int {
+		return cmp.Or(cmp.Compare(a.partition, b.partition), cmp.Compare(a.offset, b.offset))
+	})
+	return all
+}
+
+// upload writes the shared file and publishes all files.
+func (s *session) upload(ctx context.Context, all *output) ([]deltalog.Add, error) {
+	files := all.files
+	if len(all.rest) > 0 {
+		shared, err := s.shared(ctx, all.rest)
+		if err != nil {
+			abortAll(files)
+			return nil, err
+		}
+		files = append(files, shared)
+	}
+	adds := make([]deltalog.Add, len(files))
+	var g errgroup.Group
+	g.SetLimit(4)
+	for i, f := range files {
+		g.Go(func() error {
+			add, err := f.Close(ctx)
+			if err != nil {
+				return fmt.Errorf("publish data file: %w", err)
+			}
+			adds[i] = add
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		s.discard(ctx, slices.DeleteFunc(adds, func(a deltalog.Add) bool { return a.Path == "" }))
+		return nil, err
+	}
+	return adds, nil
+}
+
+// shared writes the file of the partitions that are too small for one of their own.
+func (s *session) shared(ctx context.Context, rest []*rows) (*table.FileWriter, error) {
+	f, err := s.newFile(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("create data file: %w", err)
+	}
+	for _, r := range rest {
+		if err := s.write(f, r); err != nil {
+			return nil, errors.Join(err, f.Abort())
+		}
+	}
+	return f, nil
+}
+
+func abortAll(files []*table.FileWriter) {
+	for _, f := range files {
+		_ = f.Abort() // best effort: a leftover is no part of the table
+	}
+}
+
+// discard removes files that no commit refers to and none can. It is best effort: what stays is found by vacuum.
+func (s *session) discard(ctx context.Context, adds []deltalog.Add) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	for i := range adds {
+		if err := s.t.cfg.Table.Store.Delete(ctx, adds[i].Path); err != nil {
+			s.t.cfg.Logger.Warn("could not remove an unused data file", "file", adds[i].Path, "error", err)
+			return
+		}
+	}
+}
+
+// commit sends the request until the answer is clear or ctx ends. It may be sent again after any failure: a
+// first one that got in makes the second one stale, never a duplicate (I3).
+func (s *session) commit(ctx context.Context, all *output, adds []deltalog.Add) (deltalog.Version, error) {
+	req := committer.Request{
+		App: s.t.cfg.App, Ranges: all.ranges, Adds: adds, Incarnation: s.incarnation, Schema: s.schemaString,
+		Parameters: lostParameters(all.lost),
+	}
+	unclear := false // an earlier try may have got in
+	for try := 1; ; try++ {
+		v, err := s.t.cfg.Committer.Commit(ctx, req)
+		if err == nil {
+			return v, nil
+		}
+		if stale(err) || permanent(err) {
+			if unclear && s.covered(ctx, all.ranges) {
+				return -1, nil // which version it was does not matter
+			}
+			if !unclear {
+				s.discard(ctx, adds)
+			}
+			return -1, err
+		}
+		unclear = unclear || errors.Is(err, objstore.ErrUnknownOutcome) || ctx.Err() != nil
+		if ctx.Err() != nil {
+			return -1, err
+		}
+		s.t.cfg.Logger.Warn("commit failed, will be tried again", "topic", s.t.cfg.Topic, "try", try, "error", err)
+		sleep(ctx, s.t.cfg.pause(try))
+	}
+}
+
+// covered says whether all ranges are in the table. Each was committed by our own lost try or by a writer that
+// read the same records: the rows are there once.
+func (s *session) covered(ctx context.Context, ranges []committer.Range) bool {
+	snap, err := s.t.cfg.Table.Log.Snapshot(ctx)
+	if err != nil {
+		return false
+	}
+	for _, r := range ranges {
+		if at, ok := table.LakeEnd(snap, s.t.cfg.App, r.Partition); !ok || at != r.To {
+			return false
+		}
+	}
+	return true
+}
+
+// lostParameters puts what retention took into the history of the table.
+func lostParameters(lost []committer.Range) map[string]string {
+	if len(lost) == 0 {
+		return nil
+	}
+	var text []string
+	for _, l := range lost {
+		text = append(text, fmt.Sprintf("%d:[%d,%d)", l.Partition, l.From, l.To))
+	}
+	return map[string]string{"ledgerlake.lost": strings.Join(text, " ")}
+}
+
+// checkTable makes sure, before dead letters are committed, that the main commit has a chance: else a record
+// that is bad under the old schema and good under the new one would be in both tables.
+func (s *session) checkTable(ctx context.Context, ranges []committer.Range) error {
+	snap, err := s.t.cfg.Table.Log.Snapshot(ctx)
+	if err != nil {
+		return fmt.Errorf("read table: %w", err)
+	}
+	if snap.Metadata().SchemaString != s.schemaString {
+		return committer.ErrSchemaChanged
+	}
+	for _, r := range ranges {
+		if at, ok := table.LakeEnd(snap, s.t.cfg.App, r.Partition); ok && at != r.From {
+			return &committer.RangeError{Partition: r.Partition, Want: at, Got: r.From}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package tiering
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/decode"
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+// Formats of record values.
+const (
+	FormatJSON = "json" // one JSON object a record, decoded into the table's payload columns
+	FormatRaw  = "raw"  // bytes, kept in the value column alone
+)
+
+// SampleConfig says how much of a topic to look at before its table is made.
+type SampleConfig struct {
+	Records int           // look at so many values at most; default 1000
+	Settle  time.Duration // having seen one record, wait so long for more; default 1 s
+}
+
+// Infer looks at the first records of a topic and says which format and payload columns its table should
+// have: JSON columns when every sampled value that is not null is a JSON object, else raw. It waits until
+// the topic has a record.
+func Infer(ctx context.Context, src broker.Source, topic string, cfg SampleConfig) (format string, payload *arrow.Schema, err error) {
+	if cfg.Records == 0 {
+		cfg.Records = 1000
+	}
+	if cfg.Settle == 0 {
+		cfg.Settle = time.Second
+	}
+	values, err := sample(ctx, src, topic, cfg)
+	if err != nil {
+		return "", nil, fmt.Errorf("sample topic %s: %w", topic, err)
+	}
+	raw := arrow.NewSchema(nil, nil)
+	if len(values) == 0 {
+		return FormatRaw, raw, nil
+	}
+	payload, err = decode.InferJSON(values)
+	if err != nil || payload.NumFields() == 0 {
+		return FormatRaw, raw, nil //nolint:nilerr // not JSON is an answer here, not a failure
+	}
+	return FormatJSON, payload, nil
+}
+
+// sample collects values that are not null, of all partitions.
+func sample(ctx context.Context, src broker.Source, topic string, cfg SampleConfig) ([][]byte, error) {
+	parts, err := src.Partitions(ctx, topic)
+	if err != nil {
+		return nil, err
+	}
+	ranges := make([]broker.FetchRange, len(parts))
+	for i, p := range parts {
+		tp := record.TopicPartition{Topic: topic, Partition: p}
+		b, err := src.Bounds(ctx, tp)
+		if err != nil {
+			return nil, err
+		}
+		ranges[i] = broker.FetchRange{TP: tp, From: b.Start, MaxBytes: 1 << 20}
+	}
+	var values [][]byte
+	var until time.Time // zero before the first record
+	for len(values) < cfg.Records && (until.IsZero() || time.Now().Before(until)) {
+		got, err := src.Fetch(ctx, ranges, broker.FetchOptions{MinBytes: 1, MaxWait: min(cfg.Settle, 500*time.Millisecond), Isolation: broker.ReadCommitted})
+		if err != nil {
+			return nil, err
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		for i := range got {
+			if got[i].Err != nil {
+				return nil, got[i].Err
+			}
+			if values, err = takeValues(values, got[i], &ranges[i], cfg.Records); err != nil {
+				return nil, err
+			}
+		}
+		if len(values) > 0 && until.IsZero() {
+			until = time.Now().Add(cfg.Settle)
+		}
+	}
+	return values, nil
+}
+
+func takeValues(values [][]byte, f broker.Fetched, r *broker.FetchRange, limit int) ([][]byte, error) {
+	var it record.Iterator
+	var filter record.AbortFilter
+	filter.Reset(f.Aborted)
+	for rest := f.Batches; len(rest) > 0 && len(values) < limit; {
+		b, err := record.ReadBatch(rest)
+		if errors.Is(err, record.ErrTruncated) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		rest = rest[b.Size():]
+		r.From = b.LastOffset() + 1
+		if !filter.Keep(b) {
+			continue
+		}
+		if err := it.Reset(b); err != nil {
+			return nil, err
+		}
+		for it.Next() {
+			if v := it.Record().Value; v != nil {
+				values = append(values, append([]byte{}, v...))
+			}
+		}
+		if err := it.Err(); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}

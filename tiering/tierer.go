@@ -1,0 +1,232 @@
+package tiering
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/table"
+)
+
+// Tierer moves one topic into one table.
+type Tierer struct {
+	cfg   Config
+	stats *counters
+	poke  chan struct{} // the assignment changed
+
+	mu       sync.Mutex
+	started  bool
+	running  bool
+	assigned map[int32]*assignment // Manual
+	restart  bool                  // partitions were lost: buffers of the session hold their rows
+	targets  map[int32]record.Offset
+	suspects map[suspectKey]int
+	moved    bool // a commit was made since the last failure
+	dead     *table.Table
+	ownDead  bool // opened here, so closed here
+	noHold   bool
+}
+
+type assignment struct {
+	revoking bool
+	released chan struct{} // closed when no buffer holds the partition any more
+}
+
+type suspectKey struct {
+	partition int32
+	base      record.Offset
+}
+
+// Open checks the configuration. Run does the work.
+func Open(_ context.Context, cfg Config) (*Tierer, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("tiering config: %w", err)
+	}
+	t := &Tierer{
+		cfg: cfg, stats: newCounters(), poke: make(chan struct{}, 1), assigned: map[int32]*assignment{},
+		targets: map[int32]record.Offset{}, suspects: map[suspectKey]int{}, dead: cfg.DeadLetters,
+	}
+	if cfg.Registerer != nil {
+		if err := cfg.Registerer.Register(t.collector()); err != nil {
+			return nil, fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return t, nil
+}
+
+// Run works until ctx ends, then commits what it has and returns nil. With UntilEnd it returns when the table
+// has all that the log had when Run began. An error means that it cannot go on without a person.
+func (t *Tierer) Run(ctx context.Context) error {
+	t.mu.Lock()
+	if t.started {
+		t.mu.Unlock()
+		return ErrRunning
+	}
+	t.started, t.running = true, true
+	t.mu.Unlock()
+	defer func() {
+		t.mu.Lock()
+		t.running = false
+		t.mu.Unlock()
+		t.releaseRevoked()
+	}()
+	for try := 1; ; try++ {
+		t.releaseRevoked()
+		err := t.session(ctx)
+		if err == nil || ctx.Err() != nil && errors.Is(err, context.Canceled) && !atLastCommit(err) {
+			return nil
+		}
+		if ctx.Err() != nil || permanent(err) {
+			return fmt.Errorf("tier topic %s: %w", t.cfg.Topic, err)
+		}
+		if t.resetMoved() {
+			try = 1
+		}
+		t.stats.restarted()
+		if errors.Is(err, errRestart) {
+			t.cfg.Logger.Info("partitions were taken away, beginning again from the table", "topic", t.cfg.Topic)
+			continue
+		}
+		t.cfg.Logger.Warn("tiering failed, beginning again from the table", "topic", t.cfg.Topic, "try", try, "error", err)
+		t.backoff(ctx, t.cfg.pause(try))
+	}
+}
+
+// lastCommitError marks the failure of the commit at the end.
+type lastCommitError struct{ err error }
+
+func (e *lastCommitError) Error() string { return e.err.Error() }
+func (e *lastCommitError) Unwrap() error { return e.err }
+
+func atLastCommit(err error) bool {
+	var last *lastCommitError
+	return errors.As(err, &last)
+}
+
+func (t *Tierer) session(ctx context.Context) error {
+	s, err := t.newSession(ctx)
+	if err != nil {
+		return err
+	}
+	return s.run(ctx)
+}
+
+// backoff waits, and lets go of revoked partitions meanwhile.
+func (t *Tierer) backoff(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			return
+		case <-t.poke:
+			t.releaseRevoked()
+		}
+	}
+}
+
+// Close closes the dead letter table if it was opened here. Run has returned.
+func (t *Tierer) Close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.cfg.Registerer != nil {
+		t.cfg.Registerer.Unregister(t.collector())
+	}
+	if !t.ownDead {
+		return nil
+	}
+	t.ownDead = false
+	return t.dead.Close()
+}
+
+// discoverEvery is how often new partitions are looked for.
+func (t *Tierer) discoverEvery() time.Duration { return time.Minute }
+
+// target is the end that UntilEnd reads to: the one of the first look, also after a restart.
+func (t *Tierer) target(partition int32, b broker.Bounds) record.Offset {
+	if !t.cfg.UntilEnd {
+		return -1
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, ok := t.targets[partition]; !ok {
+		t.targets[partition] = b.Stable
+	}
+	return t.targets[partition]
+}
+
+// suspect counts that a batch was found damaged and says whether to fetch it once more.
+func (t *Tierer) suspect(partition int32, base record.Offset) bool {
+	const again = 1
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	k := suspectKey{partition, base}
+	t.suspects[k]++
+	return t.suspects[k] <= again
+}
+
+func (t *Tierer) progressed() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.moved = true
+	clear(t.suspects)
+}
+
+func (t *Tierer) resetMoved() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	moved := t.moved
+	t.moved = false
+	return moved
+}
+
+// hold tells the log what it may drop (I6). A failure is no reason to stop: the log then keeps more.
+func (t *Tierer) hold(ctx context.Context, partition int32, lakeEnd record.Offset) {
+	t.mu.Lock()
+	skip := t.noHold
+	t.mu.Unlock()
+	if skip {
+		return
+	}
+	err := t.cfg.Source.Hold(ctx, t.tp(partition), lakeEnd)
+	if errors.Is(err, broker.ErrNoHold) {
+		t.mu.Lock()
+		t.noHold = true
+		t.mu.Unlock()
+	} else if err != nil && ctx.Err() == nil {
+		t.cfg.Logger.Warn("could not move the retention hold", "partition", t.tp(partition).String(), "offset", lakeEnd, "error", err)
+	}
+}
+
+// wanted gives the partitions that a session begins with.
+func (t *Tierer) wanted(ctx context.Context) ([]int32, error) {
+	if t.cfg.Partitions != nil {
+		return t.cfg.Partitions, nil
+	}
+	if !t.cfg.Manual {
+		parts, err := t.cfg.Source.Partitions(ctx, t.cfg.Topic)
+		if err != nil {
+			return nil, fmt.Errorf("partitions of topic %s: %w", t.cfg.Topic, err)
+		}
+		return parts, nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.restart = false
+	var parts []int32
+	for p, a := range t.assigned {
+		if !a.revoking {
+			parts = append(parts, p)
+		}
+	}
+	slices.Sort(parts)
+	return parts, nil
+}

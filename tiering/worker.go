@@ -1,0 +1,341 @@
+package tiering
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ledgerlake/ledgerlake/committer"
+	"github.com/ledgerlake/ledgerlake/decode"
+	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/table"
+)
+
+// ownFile is the size of columns from which a partition gets a file of its own at a commit. Smaller ones share
+// a file, so that a commit of many quiet partitions is one file.
+const ownFile = 4 << 20
+
+// message goes to a worker: a chunk, or when cut is set the order to hand over what it has.
+type message struct {
+	chunk chunk
+	cut   chan<- *output
+}
+
+// output is what one worker gives to a commit.
+type output struct {
+	ranges  []committer.Range
+	files   []*table.FileWriter // not closed yet
+	rest    []*rows             // columns that go to the shared file
+	dead    []deadLetter
+	lost    []committer.Range
+	rows    int64
+	records int64 // rows and dead letters
+	bytes   int64 // of keys and values
+}
+
+// rows are the columns of one partition.
+type rows struct {
+	partition int32
+	sys       *table.SystemColumns
+	dec       decode.Decoder
+	bytes     int64 // as of the last batch
+}
+
+func (r *rows) reset() {
+	r.sys.Reset()
+	r.dec.Reset()
+	r.bytes = 0
+}
+
+// size is the memory that the columns take.
+func (r *rows) size() int64 {
+	n := r.sys.Bytes()
+	if d, ok := r.dec.(interface{ Bytes() int64 }); ok {
+		n += d.Bytes()
+	}
+	return n
+}
+
+// cursor is a worker's view of one partition since the last cut.
+type cursor struct {
+	from, decided record.Offset
+	rows          *rows
+	file          *table.FileWriter // nil until the partition has outgrown the memory
+}
+
+// worker decodes the partitions that hash to it.
+type worker struct {
+	s        *session
+	in       chan message
+	cursors  map[int32]*cursor
+	it       record.Iterator
+	filter   record.AbortFilter
+	aborted  []record.AbortedTxn
+	out      *output
+	buffered int64 // bytes in columns
+	deadSize int64
+	inFiles  int64 // bytes that the open files report
+	estimate int64 // what this worker has added to the session's estimate
+}
+
+func newWorker(s *session) *worker {
+	return &worker{s: s, in: make(chan message, 2), cursors: map[int32]*cursor{}, out: &output{}}
+}
+
+// run works until ctx ends. After a failure it only gives back the budget of what still comes.
+func (w *worker) run(ctx context.Context) {
+	failed := false
+	defer w.abort()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case m := <-w.in:
+			err := error(nil)
+			switch {
+			case failed:
+			case m.cut != nil:
+				var out *output
+				if out, err = w.cut(ctx); err == nil {
+					m.cut <- out
+				}
+			default:
+				err = w.decode(ctx, &m.chunk)
+			}
+			w.s.budget.release(int64(len(m.chunk.batches)))
+			if err != nil {
+				failed = true
+				w.s.fail(err)
+			}
+		}
+	}
+}
+
+func (w *worker) abort() {
+	for _, c := range w.cursors {
+		if c.file != nil {
+			_ = c.file.Abort() // best effort: a leftover is no part of the table
+		}
+	}
+}
+
+func (w *worker) cursor(c *chunk) (*cursor, error) {
+	cur := w.cursors[c.partition]
+	if cur == nil {
+		cur = &cursor{from: c.from, decided: c.from}
+		w.cursors[c.partition] = cur
+	}
+	if cur.decided != c.from {
+		return nil, fmt.Errorf("partition %d: fetched from offset %d, decided up to %d", c.partition, c.from, cur.decided)
+	}
+	return cur, nil
+}
+
+func (w *worker) decode(ctx context.Context, c *chunk) error {
+	cur, err := w.cursor(c)
+	if err != nil {
+		return err
+	}
+	if c.lost {
+		w.out.lost = append(w.out.lost, committer.Range{Partition: c.partition, From: c.from, To: c.next})
+		cur.decided = c.next
+		return nil
+	}
+	w.aborted = w.aborted[:0]
+	for _, a := range c.aborted {
+		w.aborted = append(w.aborted, record.AbortedTxn{ProducerID: a.ProducerID, First: a.First})
+	}
+	w.filter.Reset(w.aborted)
+	for rest := c.batches; len(rest) > 0; {
+		b, err := record.ReadBatch(rest)
+		if err != nil {
+			break // the fetcher has read the headers: this is where it stopped too
+		}
+		rest = rest[b.Size():]
+		keep := w.filter.Keep(b)
+		if b.LastOffset() < cur.decided {
+			continue
+		}
+		if keep {
+			if err := w.batch(ctx, c.partition, cur, b); err != nil {
+				return err
+			}
+		}
+		cur.decided = b.LastOffset() + 1
+	}
+	if cur.decided != c.next {
+		return fmt.Errorf("partition %d: decoded up to offset %d, fetched up to %d", c.partition, cur.decided, c.next)
+	}
+	return nil
+}
+
+// batch decodes the records of one batch and writes columns out when they have become too large.
+func (w *worker) batch(ctx context.Context, partition int32, cur *cursor, b record.Batch) error {
+	if cur.rows == nil {
+		r, err := w.s.newRows(partition)
+		if err != nil {
+			return err
+		}
+		cur.rows = r
+	}
+	before := w.out.rows
+	err := b.VerifyCRC()
+	if err == nil {
+		err = w.it.Reset(b)
+	}
+	next := max(b.BaseOffset, cur.decided) // the first offset that no row and no dead letter covers
+	for err == nil && w.it.Next() {
+		rec := w.it.Record()
+		if rec.Offset < cur.decided {
+			continue
+		}
+		if err := w.record(ctx, partition, cur, rec); err != nil {
+			return err
+		}
+		next = rec.Offset + 1
+	}
+	if err == nil {
+		err = w.it.Err()
+	}
+	if err != nil {
+		if err := w.corrupt(partition, next, b, err); err != nil {
+			return err
+		}
+	}
+	return w.account(ctx, cur, w.out.rows-before)
+}
+
+// record adds one record: a row, or a dead letter.
+func (w *worker) record(ctx context.Context, partition int32, cur *cursor, rec *record.Record) error {
+	w.out.records++
+	w.out.bytes += int64(len(rec.Key) + len(rec.Value))
+	size := len(rec.Key) + len(rec.Value)
+	for i := range rec.Headers {
+		size += len(rec.Headers[i].Key) + len(rec.Headers[i].Value)
+	}
+	if size > cur.rows.sys.Room() {
+		if err := w.spill(ctx, cur); err != nil {
+			return err
+		}
+	}
+	err := cur.rows.dec.Append(rec.Value)
+	if errors.Is(err, decode.ErrFull) {
+		if err := w.spill(ctx, cur); err != nil {
+			return err
+		}
+		err = cur.rows.dec.Append(rec.Value)
+	}
+	if err != nil {
+		w.bury(newDeadLetter(partition, rec, err))
+		return nil
+	}
+	cur.rows.sys.Append(partition, rec)
+	w.out.rows++
+	return nil
+}
+
+// corrupt handles a batch that is damaged from offset next on. It is fetched again first, in case the damage
+// came on the way; then its bytes go to the dead letters (I7).
+func (w *worker) corrupt(partition int32, next record.Offset, b record.Batch, cause error) error {
+	if w.s.t.suspect(partition, b.BaseOffset) {
+		return fmt.Errorf("read %s: batch at offset %d: %w", w.s.t.tp(partition), b.BaseOffset, cause)
+	}
+	w.out.records++
+	w.bury(deadLetter{
+		partition: partition, offset: next, timestamp: b.BaseTimestamp, value: append([]byte{}, b.Raw[:b.Size()]...),
+		reason: fmt.Sprintf("corrupt batch, offsets %d to %d, kept as it was: %v", next, b.LastOffset(), cause),
+	})
+	return nil
+}
+
+func (w *worker) bury(d deadLetter) {
+	w.out.dead = append(w.out.dead, d)
+	w.deadSize += int64(len(d.key) + len(d.value) + 200)
+	if w.deadSize > w.s.spillAt {
+		w.s.signalFull()
+	}
+}
+
+// account brings the counters up to date after a batch and keeps the columns below their share of the memory.
+func (w *worker) account(ctx context.Context, cur *cursor, added int64) error {
+	size := cur.rows.size()
+	w.buffered += size - cur.rows.bytes
+	cur.rows.bytes = size
+	for w.buffered > w.s.spillAt {
+		largest := cur
+		for _, c := range w.cursors {
+			if c.rows != nil && c.rows.bytes > largest.rows.bytes {
+				largest = c
+			}
+		}
+		if err := w.spill(ctx, largest); err != nil {
+			return err
+		}
+	}
+	const ratio = 4 // columns to Parquet, about
+	estimate := w.inFiles + w.buffered/ratio
+	total := w.s.estimate.Add(estimate - w.estimate)
+	w.estimate = estimate
+	if w.s.rows.Add(added) >= int64(w.s.t.cfg.MaxRows) || total >= w.s.t.cfg.MaxBytes {
+		w.s.signalFull()
+	}
+	return nil
+}
+
+// spill writes the columns of a partition to its own file.
+func (w *worker) spill(ctx context.Context, c *cursor) error {
+	if c.rows == nil || c.rows.sys.Rows() == 0 {
+		if c.rows != nil {
+			w.buffered -= c.rows.bytes
+			c.rows.bytes = 0
+		}
+		return nil
+	}
+	if c.file == nil {
+		f, err := w.s.newFile(ctx)
+		if err != nil {
+			return fmt.Errorf("create data file: %w", err)
+		}
+		c.file = f
+	}
+	before := c.file.Bytes()
+	if err := w.s.write(c.file, c.rows); err != nil {
+		return err
+	}
+	w.inFiles += c.file.Bytes() - before
+	w.buffered -= c.rows.bytes
+	c.rows.reset()
+	return nil
+}
+
+// cut hands over all that was collected since the last cut and begins anew.
+func (w *worker) cut(ctx context.Context) (*output, error) {
+	for p, c := range w.cursors {
+		if c.rows != nil && (c.file != nil || c.rows.bytes >= ownFile) {
+			if err := w.spill(ctx, c); err != nil {
+				return nil, err
+			}
+		}
+		if c.decided > c.from {
+			w.out.ranges = append(w.out.ranges, committer.Range{Partition: p, From: c.from, To: c.decided})
+		}
+	}
+	out := w.out
+	for _, c := range w.cursors {
+		if c.file != nil {
+			out.files = append(out.files, c.file)
+		}
+		switch {
+		case c.rows == nil:
+		case c.rows.sys.Rows() > 0:
+			out.rest = append(out.rest, c.rows)
+		default:
+			w.s.freeRows(c.rows)
+		}
+	}
+	clear(w.cursors)
+	w.s.rows.Add(-out.rows)
+	w.s.estimate.Add(-w.estimate)
+	w.out, w.buffered, w.inFiles, w.estimate, w.deadSize = &output{}, 0, 0, 0, 0
+	return out, nil
+}
