@@ -78,7 +78,7 @@ func retype(d arrow.ArrayData, t arrow.DataType) (arrow.ArrayData, error) {
 	kids := make([]arrow.ArrayData, len(want))
 	for i, f := range want {
 		kid := d.Children()[i]
-		if !f.Nullable && d.NullN() == 0 && kid.NullN() > 0 && t.ID() == arrow.STRUCT {
+		if !f.Nullable && kid.NullN() > 0 && (t.ID() == arrow.LIST || d.NullN() == 0) {
 			return nil, fmt.Errorf("field %q has nulls and is required", f.Name)
 		}
 		k, err := retype(kid, f.Type)
