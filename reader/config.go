@@ -25,12 +25,14 @@ type Config struct {
 	// ends of the log when the cursor is opened.
 	Follow bool
 
-	Partitions []int32  // nil: all
+	Partitions []int32  // none: all
 	Columns    []string // nil: all columns of the table
 	Format     string   // how log values become columns: "json" (default with payload columns) or "raw"
 
-	SkipMissing bool      // go on behind offsets that are lost, after telling OnGap
-	OnGap       func(Gap) // may be nil; called in stream order
+	SkipMissing bool // go on behind offsets that are lost, after telling OnGap
+	// OnGap hears of offsets without a row; may be nil. The gaps of a partition come in order; one inside a
+	// batch is told before Next gives the batch.
+	OnGap func(Gap)
 
 	BatchRows int           // rows a log batch at most; default 8192
 	MaxWait   time.Duration // longest wait of one fetch; default 500 ms

@@ -97,7 +97,7 @@ func (c *Cursor) partitions(ctx context.Context) ([]int32, error) {
 			}
 		}
 	}
-	if c.cfg.Partitions == nil {
+	if len(c.cfg.Partitions) == 0 {
 		return slices.Sorted(maps.Keys(known)), nil
 	}
 	if len(known) == 0 {

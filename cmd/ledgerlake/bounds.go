@@ -42,6 +42,24 @@ func parseBound(flag, s, topic string) (reader.Bound, error) {
 	return reader.AtOffsets(offsets), nil
 }
 
+// namedPartitions are those of PARTITION:OFFSET pairs, none for another kind of bound: who names partitions
+// wants these. parseBound has said before whether s is right.
+func namedPartitions(s string) []int32 {
+	if _, ok := parseTime(s); ok || strings.HasPrefix(s, "token:") {
+		return nil
+	}
+	var named []int32
+	for _, pair := range strings.Split(s, ",") {
+		p, _, ok := strings.Cut(strings.TrimSpace(pair), ":")
+		n, err := strconv.ParseInt(p, 10, 32)
+		if !ok || err != nil {
+			return nil
+		}
+		named = append(named, int32(n))
+	}
+	return named
+}
+
 func parseTime(s string) (time.Time, bool) {
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02"} {
 		if t, err := time.Parse(layout, s); err == nil {

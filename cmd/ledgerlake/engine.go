@@ -38,11 +38,11 @@ type engineConfig struct {
 
 	retentionInterval time.Duration
 
-	format     string
-	schema     *arrow.Schema
-	tiering    tiering.Config
-	openStore  func(ctx context.Context, url string) (objstore.Store, error)
-	log        *slog.Logger
+	format    string
+	schema    *arrow.Schema
+	tiering   tiering.Config
+	openStore func(ctx context.Context, url string) (objstore.Store, error)
+	log       *slog.Logger
 }
 
 // topicSpec is NAME or NAME:PARTITIONS.

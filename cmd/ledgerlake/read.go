@@ -67,7 +67,7 @@ Rows are JSON objects with the table's column names; binary columns are base64.`
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&r.from, "from", "earliest", "earliest, latest, a time, PARTITION:OFFSET,..., or token:...")
+	f.StringVar(&r.from, "from", "earliest", "earliest, latest, a time, PARTITION:OFFSET,... (reads these partitions alone), or token:...")
 	f.StringVar(&r.until, "until", "", "now (default without --follow), a time, or PARTITION:OFFSET,... (not included)")
 	f.BoolVar(&r.follow, "follow", false, "go on with new records as they come")
 	f.Int32SliceVar(&r.partitions, "partition", nil, "only these partitions")
@@ -99,8 +99,9 @@ func (r *readFlags) run(ctx context.Context, s *stream, out io.Writer) error {
 			return err
 		}
 	}
-	if len(r.partitions) > 0 {
-		cfg.Partitions = r.partitions
+	cfg.Partitions = r.partitions // none: all
+	if named := namedPartitions(r.from); len(named) > 0 && len(r.partitions) == 0 {
+		cfg.Partitions = named
 	}
 	cfg.OnGap = func(g reader.Gap) {
 		if r.gaps || g.Reason == reader.GapLost {
