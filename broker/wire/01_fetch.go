@@ -11,14 +11,17 @@ import (
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
-// maxFetchWait bounds a long poll, whatever the client asks for.
-const maxFetchWait = 5 * time.Minute
+const (
+	maxFetchWait = 5 * time.Minute // bounds a long poll, whatever the client asks for
+	smallFetch   = 256 << 10       // size of an answer for which no memory was set aside
+)
 
 // Fetch, key 1, versions 4 to 18 (topic ids from 13).
 //
 // Waits for MinBytes up to MaxWait; the wait ends when the connection dies or the server drains. Sessions
 // are refused honestly: the answer always carries session id 0, so clients send full requests. The first
 // batch comes whole, however small the limits. Offsets below the log start come from Config.History.
+// Memory for large answers is bounded by Config.MaxFetchMemory; when it is taken, answers are small.
 // With read_committed only what is below the last stable offset is given, with the aborted transactions.
 func apiFetch() api {
 	return api{key: 1, name: "Fetch", min: 4, max: 18, handle: (*Server).fetch}
@@ -50,12 +53,44 @@ func (s *Server) fetch(r *request) (kmsg.Response, error) {
 		opts.MaxWait, opts.MinBytes = 0, 0
 		opts.MaxBytes = max(opts.MaxBytes-used, 1)
 	}
-	if len(slots) > 0 && used < s.cfg.MaxFetchBytes {
-		if err := s.fetchLog(r.ctx, slots, opts); err != nil {
-			return nil, err
-		}
+	if len(slots) == 0 || used >= s.cfg.MaxFetchBytes {
+		return resp, nil
 	}
-	return resp, nil
+	return resp, s.fetchLog(r, slots, opts)
+}
+
+// fetchLog asks the Log, for a large answer at once and then, if there is less than MinBytes, for a small one
+// when it comes. So only answers that are there hold memory, not those that are waited for.
+func (s *Server) fetchLog(r *request, slots []*fetchSlot, opts broker.FetchOptions) error {
+	ranges := make([]broker.FetchRange, len(slots))
+	for i, sl := range slots {
+		ranges[i] = sl.r
+	}
+	if opts.MaxBytes > smallFetch {
+		if want := min(int64(opts.MaxBytes), s.cfg.MaxFetchMemory); s.answers.TryAcquire(want) {
+			now := opts
+			now.MaxWait = 0
+			got, err := s.log.Fetch(r.ctx, ranges, now)
+			if n, failed := fetchedBytes(got); err != nil || failed || n >= opts.MinBytes || opts.MaxWait <= 0 {
+				keep := min(int64(n), want)
+				s.answers.Release(want - keep)
+				r.done = func() { s.answers.Release(keep) }
+				return s.fillAll(r.ctx, slots, got, err)
+			}
+			s.answers.Release(want)
+		}
+		opts.MaxBytes = smallFetch
+	}
+	got, err := s.log.Fetch(r.ctx, ranges, opts)
+	return s.fillAll(r.ctx, slots, got, err)
+}
+
+func fetchedBytes(got []broker.Fetched) (n int, failed bool) {
+	for _, f := range got {
+		n += len(f.Batches)
+		failed = failed || f.Err != nil
+	}
+	return n, failed
 }
 
 // fetchSlots lays out the answer and collects what to ask the Log for.
@@ -86,12 +121,7 @@ func (s *Server) fetchSlots(r *request, req *kmsg.FetchRequest, resp *kmsg.Fetch
 	return slots, failed
 }
 
-func (s *Server) fetchLog(ctx context.Context, slots []*fetchSlot, opts broker.FetchOptions) error {
-	ranges := make([]broker.FetchRange, len(slots))
-	for i, sl := range slots {
-		ranges[i] = sl.r
-	}
-	got, err := s.log.Fetch(ctx, ranges, opts)
+func (s *Server) fillAll(ctx context.Context, slots []*fetchSlot, got []broker.Fetched, err error) error {
 	if err != nil {
 		if ctx.Err() != nil {
 			return errors.Join(errPollCut, context.Cause(ctx))

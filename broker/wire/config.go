@@ -40,6 +40,7 @@ type Config struct {
 	MaxRequestBytes    int           // largest frame; default 100 MiB. Requests other than Produce: at most 4 MiB
 	MaxInFlightBytes   int64         // memory of all requests in work; default 4 times MaxRequestBytes
 	MaxFetchBytes      int           // largest Fetch answer, whatever the client asks for; default 64 MiB
+	MaxFetchMemory     int64         // memory of all large Fetch answers; above it answers are small; default 512 MiB
 	MaxConnections     int           // default 4096; one more is closed at once
 	IdleTimeout        time.Duration // a connection without requests is closed after it; default 10 min
 	IOTimeout          time.Duration // a peer must take or give 1 MiB in this time; default 30 s
@@ -58,6 +59,7 @@ func (c Config) withDefaults() Config {
 	def(&c.MaxRequestBytes, 100<<20)
 	def(&c.MaxInFlightBytes, 4*int64(c.MaxRequestBytes))
 	def(&c.MaxFetchBytes, 64<<20)
+	def(&c.MaxFetchMemory, 512<<20)
 	def(&c.MaxConnections, 4096)
 	def(&c.IdleTimeout, 10*time.Minute)
 	def(&c.IOTimeout, 30*time.Second)

@@ -16,7 +16,8 @@ import (
 
 const (
 	maxControlBytes = 4 << 20 // frames other than Produce: their arrays decode to many times their size
-	controlWeight   = 8       // ... so they count so many times against the budget
+	controlWeight   = 8       // ... so they count so many times against the budget until they are decoded
+	decodedWeight   = 2       // ... and so many times afterwards: long polls keep it
 	pipelineDepth   = 16      // requests read ahead of the one in work
 	ioChunk         = 1 << 20
 )
@@ -42,7 +43,15 @@ type conn struct {
 
 type frame struct {
 	body   []byte
-	weight int64
+	weight int64 // of the budget
+}
+
+// shrink gives back what was taken for the decoding of a frame.
+func (s *Server) shrink(f *frame) {
+	if keep := decodedWeight * int64(len(f.body)); f.weight > keep {
+		s.budget.Release(f.weight - keep)
+		f.weight = keep
+	}
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -182,10 +191,11 @@ func (c *conn) readFrame(size int) (frame, error) {
 
 func (c *conn) answerLoop() error {
 	for f := range c.frames {
-		out, err := c.s.dispatch(c.ctx, c, f.body)
-		if err == nil && len(out) > 0 {
-			err = c.write(out)
+		a, err := c.s.dispatch(c.ctx, c.peer, &f)
+		if err == nil && len(a.out) > 0 {
+			err = c.write(a.out)
 		}
+		a.release()
 		c.s.budget.Release(f.weight)
 		c.busy.Add(-1)
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 const (
 	maxGroupMembers = 5000
 	maxGroups       = 100_000
-	maxPending      = 5000
+	maxPending      = 50_000 // ids given and not used, in all groups
 )
 
 // coordinator holds all groups behind one lock. Nothing waits and nothing does I/O under it.
@@ -28,6 +28,7 @@ type coordinator struct {
 
 	mu     sync.Mutex
 	groups map[string]*group
+	given  int // pending ids of all groups
 	closed bool
 }
 
@@ -153,9 +154,7 @@ func (c *coordinator) joinLocked(r joinRequest) (joinResult, *member, *group) {
 	if r.member == "" {
 		return g.joinNew(r)
 	}
-	if t, ok := g.pending[r.member]; ok && r.instance == "" {
-		t.Stop()
-		delete(g.pending, r.member)
+	if r.instance == "" && g.takePending(r.member) {
 		return joinResult{}, g.add(r.member, r), g
 	}
 	m, code := g.check(r.member, r.instance)
@@ -205,19 +204,30 @@ func (g *group) joinNew(r joinRequest) (joinResult, *member, *group) {
 	if !r.requireID {
 		return joinResult{}, g.add(id, r), g
 	}
-	if len(g.pending) >= maxPending {
+	if g.c.given >= maxPending {
 		return joinResult{code: codeGroupMaxSize}, nil, nil
 	}
+	g.c.given++
 	g.pending[id] = time.AfterFunc(r.session, func() {
 		g.c.mu.Lock()
 		defer g.c.mu.Unlock()
-		if _, ok := g.pending[id]; ok && !g.c.closed {
-			delete(g.pending, id)
+		if !g.c.closed && g.takePending(id) {
 			g.tryComplete()
 			g.c.reap(g)
 		}
 	})
 	return joinResult{code: codeMemberIDRequired, generation: -1, member: id}, nil, nil
+}
+
+// takePending ends the waiting for the first use of an id, false when the id is not waited for.
+func (g *group) takePending(id string) bool {
+	t, ok := g.pending[id]
+	if ok {
+		t.Stop()
+		delete(g.pending, id)
+		g.c.given--
+	}
+	return ok
 }
 
 func (g *group) add(id string, r joinRequest) *member {
@@ -403,9 +413,7 @@ func (c *coordinator) leave(groupName, id, instance string) int16 {
 	if instance != "" && id == "" {
 		id = g.static[instance]
 	}
-	if t, ok := g.pending[id]; ok {
-		t.Stop()
-		delete(g.pending, id)
+	if g.takePending(id) {
 		g.tryComplete()
 		c.reap(g)
 		return codeNone

@@ -29,53 +29,73 @@ type request struct {
 	clientID string
 	version  int16
 	body     kmsg.Request
+	done     func() // called after the answer is sent; may be nil
 }
 
-// dispatch answers one frame: header and body, without the length. The answer comes with its length; it is
-// empty when none is to be sent. An error ends the connection.
-func (s *Server) dispatch(ctx context.Context, c *conn, in []byte) ([]byte, error) {
+// answer is what goes back: a frame with its length, empty when there is nothing to send.
+type answer struct {
+	out  []byte
+	done func()
+}
+
+func (a answer) release() {
+	if a.done != nil {
+		a.done()
+	}
+}
+
+// dispatch answers one frame. An error ends the connection.
+func (s *Server) dispatch(ctx context.Context, peer string, f *frame) (answer, error) {
+	in := f.body
 	if len(in) < 8 {
-		return nil, fmt.Errorf("%w: %d bytes", errFrame, len(in))
+		return answer{}, fmt.Errorf("%w: %d bytes", errFrame, len(in))
 	}
 	key := int16(binary.BigEndian.Uint16(in))
 	version := int16(binary.BigEndian.Uint16(in[2:]))
 	corr := in[4:8]
 	a, ok := s.table[key]
 	if !ok {
-		return nil, fmt.Errorf("%w: api key %d is not served", errFrame, key)
+		return answer{}, fmt.Errorf("%w: api key %d is not served", errFrame, key)
 	}
-	if version < max(a.min, a.served) || version > a.max {
+	if lowest := max(a.min, a.served); version < lowest || version > a.max {
 		if key == keyAPIVersions { // the client learns from a version 0 answer what to use
-			return encode(corr, s.apiVersionsDowngrade(), false), nil
+			return answer{out: encode(corr, s.apiVersionsDowngrade(), false)}, nil
 		}
-		return nil, fmt.Errorf("%w: %s version %d, want %d to %d", errFrame, a.name, version, max(a.min, a.served), a.max)
+		return answer{}, fmt.Errorf("%w: %s version %d, want %d to %d", errFrame, a.name, version, lowest, a.max)
 	}
+	r, err := decode(in, key, version)
+	if err != nil {
+		return answer{}, fmt.Errorf("decode %s version %d: %w", a.name, version, err)
+	}
+	s.shrink(f)
+	r.ctx, r.peer = ctx, peer
+	resp, err := a.handle(s, r)
+	ans := answer{done: r.done}
+	if err != nil {
+		return ans, fmt.Errorf("%s version %d: %w", a.name, version, err)
+	}
+	if resp != nil {
+		ans.out = encode(corr, resp, resp.IsFlexible() && key != keyAPIVersions)
+	}
+	return ans, nil
+}
+
+func decode(in []byte, key, version int16) (*request, error) {
 	req := kmsg.RequestForKey(key)
 	req.SetVersion(version)
 	clientID, rest, err := readHeader(in[8:], req.IsFlexible())
 	if err != nil {
-		return nil, fmt.Errorf("decode header of %s version %d: %w", a.name, version, err)
+		return nil, fmt.Errorf("header: %w", err)
 	}
 	if key == keyProduce {
 		if err := checkProduceShape(rest, version); err != nil {
-			return nil, fmt.Errorf("decode %s version %d: %w", a.name, version, err)
+			return nil, err
 		}
 	}
 	if err := req.ReadFrom(rest); err != nil {
-		return nil, fmt.Errorf("decode %s version %d: %w", a.name, version, err)
+		return nil, err
 	}
-	r := &request{ctx: ctx, clientID: clientID, version: version, body: req}
-	if c != nil {
-		r.peer = c.peer
-	}
-	resp, err := a.handle(s, r)
-	if err != nil {
-		return nil, fmt.Errorf("%s version %d: %w", a.name, version, err)
-	}
-	if resp == nil {
-		return nil, nil
-	}
-	return encode(corr, resp, resp.IsFlexible() && key != keyAPIVersions), nil
+	return &request{clientID: clientID, version: version, body: req}, nil
 }
 
 // readHeader reads what follows the correlation id: the client id and, in flexible versions, tags.

@@ -466,7 +466,9 @@ func FuzzFrame(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
 		defer cancel()
-		out, err := s.dispatch(ctx, nil, in)
+		a, err := s.dispatch(ctx, "", &frame{body: in})
+		a.release()
+		out := a.out
 		if err == nil && len(out) > 0 && (len(out) < 8 || int(binary.BigEndian.Uint32(out)) != len(out)-4 || !bytes.Equal(out[4:8], in[4:8])) {
 			t.Fatalf("answer % x to % x", out[:min(8, len(out))], in)
 		}

@@ -277,6 +277,9 @@ func TestOffsetsRewrite(t *testing.T) {
 	if err != nil || md.Topics.Has(OffsetsTopic) {
 		t.Fatalf("the internal topic is listed: %v %v", md.Topics.Names(), err)
 	}
+	if md, err = admin(t, s).Metadata(ctx, OffsetsTopic); err != nil || !md.Topics[OffsetsTopic].IsInternal {
+		t.Fatalf("the internal topic by name: %+v %v", md.Topics, err)
+	}
 	if del, err := admin(t, s).DeleteTopics(ctx, "t"); err != nil || del.Error() != nil {
 		t.Fatal(del, err)
 	}

@@ -30,7 +30,8 @@ type Server struct {
 	topics  *topicCache
 	offsets *offsetStore
 	groups  *coordinator
-	budget  *semaphore.Weighted
+	budget  *semaphore.Weighted // request bytes
+	answers *semaphore.Weighted // bytes of Fetch answers
 
 	// pollCtx ends when the server drains: it ends long polls. hardCtx ends when the drain time is over.
 	pollCtx context.Context
@@ -81,6 +82,7 @@ func newServer(ctx context.Context, cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, log: cfg.Log, lg: cfg.Logger, host: "127.0.0.1", conns: map[*conn]struct{}{}}
 	s.table = buildTable()
 	s.budget = semaphore.NewWeighted(cfg.MaxInFlightBytes)
+	s.answers = semaphore.NewWeighted(cfg.MaxFetchMemory)
 	s.pollCtx, s.poll = context.WithCancel(context.Background())
 	s.hardCtx, s.hard = context.WithCancel(context.Background())
 	s.topics = &topicCache{log: cfg.Log, maxAge: time.Second}
