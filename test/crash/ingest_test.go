@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,15 +17,17 @@ func TestIngestIsKilled(t *testing.T) {
 	killIngest(t, s.Addr, harness.LoadConfig{}, 12, 1)
 }
 
-// Two ingest processes of a group share the partitions of a real Kafka, whose producer aborts every third
-// transaction; both are killed again and again. The table holds each committed record once (I3).
+// Two ingest processes that do not know of each other write a topic of a real Kafka, whose producer aborts
+// every third transaction, into one table; both are killed again and again. The table holds each committed
+// record once (I3). They are in no group on purpose: Kafka gives a dead member's partitions away only
+// after 45 s, and rivals that both write everything are the harder case.
 func TestTwoIngestsFromRealKafkaAreKilled(t *testing.T) {
 	k := harness.Kafka(t)
 	harness.CreateTopic(t, k.Addr, "events", 3)
-	killIngest(t, k.Addr, harness.LoadConfig{Transactions: true, Rate: 2000}, 12, 2, "--group", "ingest")
+	killIngest(t, k.Addr, harness.LoadConfig{Transactions: true, Rate: 2000}, 12, 2)
 }
 
-func killIngest(t *testing.T, addr string, c harness.LoadConfig, kills, processes int, more ...string) {
+func killIngest(t *testing.T, addr string, c harness.LoadConfig, kills, processes int) {
 	t.Helper()
 	c.Addr, c.Topic, c.Seed = addr, "events", harness.Seed(t, uint64(time.Now().UnixNano()))
 	kills = harness.Kills(t, kills)
@@ -32,7 +35,7 @@ func killIngest(t *testing.T, addr string, c harness.LoadConfig, kills, processe
 	table := filepath.Join(t.TempDir(), "events")
 	args := []string{"ingest", "--brokers", addr, "--topic", "events", "--table", table, "--format", "json",
 		"--schema", harness.WriteEventSchema(t), "--log-level", "warn"}
-	running := append(append([]string{}, args...), append([]string{"--flush-age", "100ms"}, more...)...)
+	running := append(slices.Clone(args), "--flush-age", "100ms")
 
 	load := harness.StartLoad(t, c)
 	procs := make([]*harness.Process, processes)
@@ -44,7 +47,11 @@ func killIngest(t *testing.T, addr string, c harness.LoadConfig, kills, processe
 		i := r.IntN(processes)
 		select {
 		case <-procs[i].Done():
-			t.Fatalf("before kill %d: ingest ended by itself:\n%s", kill, procs[i].Log())
+			// With a rival it may find its position taken, and say so. Alone it has no reason to end.
+			if processes == 1 {
+				t.Fatalf("before kill %d: ingest ended by itself:\n%s", kill, procs[i].Log())
+			}
+			t.Logf("before kill %d: a rival had ended: %s", kill, procs[i].Log())
 		default:
 		}
 		procs[i].Kill()

@@ -3,7 +3,13 @@ package crash
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
+	"maps"
 	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,7 +28,8 @@ func TestServeIsKilled(t *testing.T) {
 	dir := t.TempDir()
 	addr := fmt.Sprintf("127.0.0.1:%d", harness.FreePort(t, 0))
 	flags := []string{"--topic", "events:3", "--format", "json", "--schema", harness.WriteEventSchema(t), "--flush-age", "150ms",
-		"--segment-bytes", "262144", "--retention-bytes", "262144", "--log-level", "warn"}
+		"--segment-bytes", "262144", "--retention-bytes", "262144",
+		"--retention-interval", "100ms", "--log-level", "warn"}
 
 	s := harness.Serve(t, dir, addr, flags...)
 	load := harness.StartLoad(t, harness.LoadConfig{Addr: addr, Topic: "events", Seed: seed})
@@ -42,6 +49,11 @@ func TestServeIsKilled(t *testing.T) {
 		t.Errorf("only %d records were acknowledged: too few to prove anything", len(acked))
 	}
 
+	if first := segmentOffsets(t, dir); slices.Min(first) > 0 {
+		t.Logf("the oldest segments begin at %v: what lies below is read from the table", first)
+	} else {
+		t.Errorf("the oldest segments begin at %v: retention has removed nothing, so no reader crosses the seam", first)
+	}
 	wantConsumed(t, addr, seed, acked)
 	rows := harness.DecodeRows(t, harness.Run(t, nil, "read", dir+"/events", "--from", "earliest", "--until", "now", "--output", "ndjson"))
 	harness.InOrder(t, "read over table and log", rows)
@@ -76,4 +88,31 @@ func wantConsumed(t *testing.T, addr string, seed uint64, acked map[int]harness.
 	if len(got) != len(acked) {
 		t.Errorf("%d records are in the log, %d were acknowledged: an idempotent producer must not leave doubles", len(got), len(acked))
 	}
+}
+
+// segmentOffsets gives the first offset in the log of each partition that has segments.
+func segmentOffsets(t *testing.T, dir string) (first []int64) {
+	t.Helper()
+	oldest := map[string]int64{}
+	err := filepath.WalkDir(filepath.Join(dir, "log"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		var base int64
+		name, isLog := strings.CutSuffix(d.Name(), ".log")
+		if !isLog || !strings.Contains(filepath.Base(filepath.Dir(path)), "events") {
+			return nil
+		}
+		if base, err = strconv.ParseInt(name, 10, 64); err != nil {
+			return err
+		}
+		if old, ok := oldest[filepath.Dir(path)]; !ok || base < old {
+			oldest[filepath.Dir(path)] = base
+		}
+		return nil
+	})
+	if err != nil || len(oldest) == 0 {
+		t.Fatalf("no segment of the topic: %v", err)
+	}
+	return slices.Collect(maps.Values(oldest))
 }

@@ -204,7 +204,7 @@ def refused(address, topic):
     p = Producer({"bootstrap.servers": address, "transactional.id": "no"})
     start = time.monotonic()
     try:
-        p.init_transactions(30)
+        p.init_transactions(5)
     except KafkaException as e:
         show(error=e.args[0].name(), text=e.args[0].str(), seconds=time.monotonic() - start)
         return

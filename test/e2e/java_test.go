@@ -68,8 +68,10 @@ func TestJavaTools(t *testing.T) {
 func TestKafkaDumpsOurSegments(t *testing.T) {
 	seed := harness.Seed(t, 7)
 	const n = 3000
-	s := harness.Serve(t, t.TempDir(), "", "--no-tiering", "--topic", "dumped:1", "--segment-bytes", "131072")
-	produce(t, s.Addr, "dumped", seed, 0, n)
+	s := harness.Serve(t, t.TempDir(), "", "--no-tiering", "--topic", "dumped:1", "--segment-bytes", "32768")
+	for i := 0; i < n; i += 500 { // a segment ends between batches, so send several
+		produce(t, s.Addr, "dumped", seed, i, i+500)
+	}
 	s.Stop(t)
 
 	files := segmentFiles(t, s.Dir, "dumped")

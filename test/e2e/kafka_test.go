@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -83,4 +84,35 @@ func TestTransactionsOfLibrdkafka(t *testing.T) {
 	harness.Run(t, nil, "ingest", "--brokers", k.Addr, "--topic", "tx", "--table", table, "--format", "raw", "--until-latest")
 	check("the table", values("the table", readTable(t, table)))
 	check("a read of Kafka alone", values("kafka", readTable(t, "kafka://"+k.Addr+"/tx")))
+}
+
+// Two processes of one group share the partitions; one leaves, its partitions go to the other, and it
+// comes back. Each record is a row once, whoever had its partition (I3).
+func TestIngestGroup(t *testing.T) {
+	k := harness.Kafka(t)
+	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
+	harness.CreateTopic(t, k.Addr, "shared", 4)
+	table := filepath.Join(t.TempDir(), "shared")
+	args := []string{"ingest", "--brokers", k.Addr, "--topic", "shared", "--table", table,
+		"--format", "json", "--schema", harness.WriteEventSchema(t)}
+	member := append(slices.Clone(args), "--group", "g", "--flush-age", "200ms")
+
+	load := harness.StartLoad(t, harness.LoadConfig{Addr: k.Addr, Topic: "shared", Seed: seed, Rate: 2000})
+	first, second := harness.Start(t, member...), harness.Start(t, member...)
+	grown := func() {
+		t.Helper()
+		before := load.Acked()
+		awaitRows(t, table, before+1000) // so somebody takes in what was sent after this moment
+	}
+	grown()
+	first.Stop(t)
+	grown()
+	first = harness.Start(t, member...)
+	grown()
+	second.Stop(t)
+	grown()
+	acked := load.Stop(t)
+	awaitRows(t, table, len(acked))
+	first.Stop(t)
+	harness.WantAcked(t, "the table", readTable(t, table), seed, acked)
 }
