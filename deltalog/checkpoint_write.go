@@ -18,10 +18,10 @@ import (
 func (l *Log) checkpointIfDue(v Version) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || l.busy || l.state == nil || l.state.version < v {
+	snap := l.snap
+	if l.closed || l.busy || snap == nil || snap.version < v {
 		return
 	}
-	snap := l.cut()
 	n := l.cfg.interval(snap)
 	if n == 0 {
 		return
@@ -50,6 +50,9 @@ func (l *Log) Checkpoint(ctx context.Context, snap *Snapshot) error {
 	if err := snap.CheckWritable(); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
+	if err := checkProtected(snap); err != nil {
+		return err
+	}
 	key := checkpointName(snap.version)
 	data, n, err := encodeCheckpoint(snap, l.cfg.Clock())
 	if err != nil {
@@ -70,6 +73,19 @@ func (l *Log) Checkpoint(ctx context.Context, snap *Snapshot) error {
 	}
 	if err := l.store.Put(ctx, lastCheckpoint, hint); err != nil {
 		return fmt.Errorf("write _last_checkpoint: %w", err)
+	}
+	return nil
+}
+
+// checkProtected keeps the promise of the checkpointProtection feature: no new checkpoints of old versions.
+func checkProtected(snap *Snapshot) error {
+	const setting = "delta.requireCheckpointProtectionBeforeVersion"
+	text, ok := snap.metadata.Configuration[setting]
+	if !ok {
+		return nil
+	}
+	if v, err := strconv.ParseInt(text, 10, 64); err != nil || int64(snap.version) < v {
+		return fmt.Errorf("checkpoint of version %d: the table forbids it (%s=%s)", snap.version, setting, text)
 	}
 	return nil
 }

@@ -103,9 +103,7 @@ func (t *transaction) giveUp(ctx context.Context, cause error) (Version, error) 
 // attempt refreshes, checks the winners since the last check, and tries to put the next version.
 func (t *transaction) attempt(ctx context.Context) (Version, error) {
 	l := t.log
-	l.mu.Lock()
-	snap, err := l.refresh(ctx)
-	l.mu.Unlock()
+	snap, err := l.Snapshot(ctx)
 	if err != nil {
 		return -1, err
 	}
@@ -172,8 +170,8 @@ func (t *transaction) findOwn(ctx context.Context) (Version, bool, error) {
 
 // applyOwn moves the state over our own commit without reading it back.
 func (l *Log) applyOwn(v Version, data []byte) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.io <- struct{}{}
+	defer func() { <-l.io }()
 	if l.state == nil || l.state.version != v-1 {
 		return
 	}
@@ -182,8 +180,10 @@ func (l *Log) applyOwn(v Version, data []byte) {
 		err = l.applyNext(logFile{kind: kindCommit, key: commitName(v), version: v}, a)
 	}
 	if err != nil { // the next refresh reads it from the store and reports what is wrong
-		l.state, l.snap = nil, nil
+		l.drop()
+		return
 	}
+	l.cut()
 }
 
 // info makes the commitInfo action.

@@ -81,10 +81,14 @@ func (l *Log) summary(ctx context.Context, v Version) (*summary, error) {
 		return nil, err
 	}
 	s = summarize(commits[0])
-	l.mu.Lock()
-	l.recent.put(v, s)
-	l.mu.Unlock()
+	l.remember(v, s)
 	return s, nil
+}
+
+func (l *Log) remember(v Version, s *summary) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.recent.put(v, s)
 }
 
 // blind says whether the commit may call itself a blind append: it read nothing and only adds.

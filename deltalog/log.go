@@ -20,9 +20,11 @@ type Log struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup // background checkpoints
 
-	mu           sync.Mutex // guards what follows; held while refreshing
-	state        *state
-	snap         *Snapshot // of state, nil after it moved on
+	io    chan struct{} // held while state is read, replayed or replaced, over calls to the store
+	state *state
+
+	mu           sync.Mutex // guards what follows; never held over calls to the store
+	snap         *Snapshot  // of state, nil while that moves on
 	recent       recentCommits
 	checkpointed Version // newest version that this Log knows a checkpoint of or tried one for
 	busy         bool    // a checkpoint is under way
@@ -47,7 +49,7 @@ func newLog(store objstore.Store, cfg Config) (*Log, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	l := &Log{store: store, cfg: cfg, turn: make(chan struct{}, 1), checkpointed: -1}
+	l := &Log{store: store, cfg: cfg, turn: make(chan struct{}, 1), io: make(chan struct{}, 1), checkpointed: -1}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l, nil
 }
@@ -148,14 +150,31 @@ func (l *Log) publishFirst(ctx context.Context, a *actions, engine string) error
 
 // Snapshot gives the newest version. When nothing changed since the last call it costs one short listing.
 func (l *Log) Snapshot(ctx context.Context) (*Snapshot, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	select {
+	case l.io <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("snapshot: %w", ctx.Err())
+	}
+	defer func() { <-l.io }()
 	return l.refresh(ctx)
 }
 
-// refresh brings the state to the newest version. The caller holds l.mu.
+// current gives the snapshot of the state, nil while there is none.
+func (l *Log) current() (snap *Snapshot, closed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.snap, l.closed
+}
+
+func (l *Log) setCurrent(snap *Snapshot) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.snap = snap
+}
+
+// refresh brings the state to the newest version. The caller holds l.io.
 func (l *Log) refresh(ctx context.Context) (*Snapshot, error) {
-	if l.closed {
+	if _, closed := l.current(); closed {
 		return nil, ErrClosed
 	}
 	if l.state != nil {
@@ -163,11 +182,10 @@ func (l *Log) refresh(ctx context.Context) (*Snapshot, error) {
 		if err == nil {
 			return l.cut(), nil
 		}
-		if ctx.Err() != nil {
+		if l.drop(); ctx.Err() != nil {
 			return nil, err
 		}
 		var u *UnsupportedError
-		l.state, l.snap = nil, nil // it may have stopped half-way
 		if errors.As(err, &u) {
 			return nil, err
 		}
@@ -176,16 +194,29 @@ func (l *Log) refresh(ctx context.Context) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.state, l.snap = s, nil
+	l.state = s
 	return l.cut(), nil
 }
+
+// drop forgets a state that may have stopped half-way. The caller holds l.io.
+func (l *Log) drop() {
+	l.state = nil
+	l.setCurrent(nil)
+}
+
+// errMoved says that the version of the state is not in the log any more.
+var errMoved = errors.New("the log does not hold the last version any more")
 
 // advance replays the commits that came since the last refresh.
 func (l *Log) advance(ctx context.Context) error {
 	s := l.state
-	found, err := list(ctx, l.store, s.version+1)
+	found, err := list(ctx, l.store, s.version)
 	if err != nil {
 		return err
+	}
+	if !found.holds(s.version) {
+		// Cleaned up, or the table was made anew: committing after our version would tear a hole into the log.
+		return errMoved
 	}
 	if found.newest <= s.version {
 		return nil
@@ -206,8 +237,9 @@ func (l *Log) advance(ctx context.Context) error {
 	return nil
 }
 
+// applyNext moves the state over one more commit. The caller holds l.io.
 func (l *Log) applyNext(f logFile, a *actions) error {
-	l.snap = nil
+	l.setCurrent(nil)
 	if err := l.state.applyFile(f, a); err != nil {
 		return err
 	}
@@ -217,17 +249,20 @@ func (l *Log) applyNext(f logFile, a *actions) error {
 		}
 	}
 	if f.kind == kindCommit {
-		l.recent.put(f.version, summarize(a))
+		l.remember(f.version, summarize(a))
 	}
 	return nil
 }
 
+// cut gives the snapshot of the state. The caller holds l.io.
 func (l *Log) cut() *Snapshot {
-	if l.snap == nil {
+	snap, _ := l.current()
+	if snap == nil {
 		l.state.compact()
-		l.snap = l.state.snapshot()
+		snap = l.state.snapshot()
+		l.setCurrent(snap)
 	}
-	return l.snap
+	return snap
 }
 
 // SnapshotAt gives an older version. ErrVersionNotFound when the log cannot give it any more.
@@ -235,9 +270,7 @@ func (l *Log) SnapshotAt(ctx context.Context, v Version) (*Snapshot, error) {
 	if v < 0 {
 		return nil, fmt.Errorf("%w: %d", ErrVersionNotFound, v)
 	}
-	l.mu.Lock()
-	snap, closed := l.snap, l.closed
-	l.mu.Unlock()
+	snap, closed := l.current()
 	if closed {
 		return nil, ErrClosed
 	}

@@ -105,6 +105,14 @@ func (t *transaction) actions(snap *Snapshot) (*actions, error) {
 	if err := checkAdds(c.Adds, metadata); err != nil {
 		return nil, err
 	}
+	for i := range c.Domains {
+		if !slices.Contains(protocol.WriterFeatures, "domainMetadata") {
+			return nil, fmt.Errorf("%w: the table does not have the feature domainMetadata", ErrInvalidCommit)
+		}
+		if strings.HasPrefix(c.Domains[i].Domain, "delta.") {
+			return nil, fmt.Errorf("%w: domain %q belongs to the protocol", ErrInvalidCommit, c.Domains[i].Domain)
+		}
+	}
 	return a, c.checkRemoves(metadata)
 }
 
