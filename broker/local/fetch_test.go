@@ -1,0 +1,161 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/internal/vfs"
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+func TestLongPoll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := mustOpen(t, smallConfig(vfs.NewMem()))
+		mustCreate(t, l, "t", broker.TopicConfig{Partitions: 2})
+		ranges := []broker.FetchRange{{TP: tp("t", 0)}, {TP: tp("t", 1)}}
+		type answer struct {
+			got  []broker.Fetched
+			err  error
+			took time.Duration
+		}
+		fetch := func(ctx context.Context, o broker.FetchOptions) chan answer {
+			ch := make(chan answer, 1)
+			begin := time.Now()
+			go func() {
+				got, err := l.Fetch(ctx, ranges, o)
+				ch <- answer{got, err, time.Since(begin)}
+			}()
+			synctest.Wait()
+			return ch
+		}
+		// Nothing comes: the answer is empty after exactly MaxWait.
+		a := <-fetch(t.Context(), broker.FetchOptions{MinBytes: 1, MaxWait: time.Second})
+		if a.err != nil || a.took != time.Second || len(a.got[0].Batches)+len(a.got[1].Batches) > 0 {
+			t.Fatalf("empty: %+v", a)
+		}
+		// An append wakes it.
+		ch := fetch(t.Context(), broker.FetchOptions{MinBytes: 1, MaxWait: time.Hour})
+		mustAppend(t, l, tp("t", 1), batchOf(t, "x"))
+		if a := <-ch; a.err != nil || a.took != 0 || len(a.got[1].Batches) == 0 || a.got[1].Bounds.End != 1 {
+			t.Fatalf("woken: %+v", a)
+		}
+		// MinBytes counts over all partitions.
+		ch = fetch(t.Context(), broker.FetchOptions{MinBytes: 1000, MaxWait: time.Hour})
+		mustAppend(t, l, tp("t", 0), batchOf(t, strings.Repeat("a", 400)))
+		synctest.Wait()
+		select {
+		case a := <-ch:
+			t.Fatalf("answered too early: %+v", a)
+		default:
+		}
+		mustAppend(t, l, tp("t", 1), batchOf(t, strings.Repeat("b", 600)))
+		if a := <-ch; a.err != nil || len(a.got[0].Batches)+len(a.got[1].Batches) < 1000 {
+			t.Fatalf("min bytes: %+v", a)
+		}
+		// The context, a deleted topic and Close end a wait.
+		ranges[0].From, ranges[1].From = 1, 2
+		ctx, cancel := context.WithCancel(t.Context())
+		ch = fetch(ctx, broker.FetchOptions{MinBytes: 1, MaxWait: time.Hour})
+		cancel()
+		if a := <-ch; !errors.Is(a.err, context.Canceled) {
+			t.Fatalf("cancel: %+v", a)
+		}
+		ch = fetch(t.Context(), broker.FetchOptions{MinBytes: 1, MaxWait: time.Hour})
+		if err := l.DeleteTopic(t.Context(), "t"); err != nil {
+			t.Fatal(err)
+		}
+		if a := <-ch; a.err != nil || !errors.Is(a.got[0].Err, broker.ErrUnknownTopic) {
+			t.Fatalf("deleted: %+v", a)
+		}
+		mustCreate(t, l, "t", broker.TopicConfig{Partitions: 2})
+		ranges[0].From, ranges[1].From = 0, 0
+		ch = fetch(t.Context(), broker.FetchOptions{MinBytes: 1, MaxWait: time.Hour})
+		mustClose(t, l)
+		if a := <-ch; !errors.Is(a.err, broker.ErrClosed) {
+			t.Fatalf("closed: %+v", a)
+		}
+	})
+}
+
+func TestFetchLimits(t *testing.T) {
+	l := mustOpen(t, smallConfig(vfs.NewMem()))
+	defer mustClose(t, l)
+	mustCreate(t, l, "t", broker.TopicConfig{Partitions: 2, SegmentBytes: 1 << 20})
+	size := len(batchOf(t, strings.Repeat("v", 400)))
+	for i := range 20 {
+		mustAppend(t, l, tp("t", int32(i%2)), batchOf(t, strings.Repeat("v", 400)))
+	}
+	fetch := func(o broker.FetchOptions, ranges ...broker.FetchRange) []broker.Fetched {
+		t.Helper()
+		got, err := l.Fetch(t.Context(), ranges, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	both := []broker.FetchRange{{TP: tp("t", 0), MaxBytes: 1}, {TP: tp("t", 1), MaxBytes: 3*size + 1}}
+	// The first batch comes whole, however small the limit (KIP-74); the second partition is cut at whole batches.
+	if got := fetch(broker.FetchOptions{}, both...); len(got[0].Batches) != size || len(got[1].Batches) != 3*size {
+		t.Errorf("%d and %d bytes", len(got[0].Batches), len(got[1].Batches))
+	}
+	if got := fetch(broker.FetchOptions{MaxBytes: 1}, both...); len(got[0].Batches) != size || len(got[1].Batches) != 0 {
+		t.Errorf("%d and %d bytes", len(got[0].Batches), len(got[1].Batches))
+	}
+	if got := fetch(broker.FetchOptions{MaxBytes: 2*size + 5}, both...); len(got[1].Batches) != size {
+		t.Errorf("%d and %d bytes", len(got[0].Batches), len(got[1].Batches))
+	}
+	// MinBytes beyond a limit does not wait.
+	if got := fetch(broker.FetchOptions{MaxBytes: 1, MinBytes: 1 << 20, MaxWait: time.Hour}, both...); len(got[0].Batches) != size {
+		t.Errorf("%d bytes", len(got[0].Batches))
+	}
+	for _, o := range []record.Offset{-1, 11} {
+		var oor *broker.OutOfRangeError
+		if got := fetch(broker.FetchOptions{MinBytes: 1, MaxWait: time.Hour}, broker.FetchRange{TP: tp("t", 0), From: o}); !errors.As(got[0].Err, &oor) {
+			t.Errorf("offset %d: %v", o, got[0].Err)
+		}
+	}
+	if got := fetch(broker.FetchOptions{MinBytes: 1, MaxWait: time.Hour}, broker.FetchRange{TP: tp("no", 0)}); !errors.Is(got[0].Err, broker.ErrUnknownTopic) {
+		t.Errorf("unknown topic: %v", got[0].Err)
+	}
+}
+
+func TestOffsetForTime(t *testing.T) {
+	l := mustOpen(t, smallConfig(vfs.NewMem()))
+	defer mustClose(t, l)
+	mustCreate(t, l, "t", broker.TopicConfig{})
+	base := start.UnixMilli() - 1000
+	var times []int64
+	for i := range 60 {
+		b := record.NewBuilder(record.None)
+		for j := range 3 {
+			ts := base + int64(i*3+j)*2
+			if i%7 == 3 {
+				ts -= 40 // time goes back now and then
+			}
+			times = append(times, ts)
+			b.Append(ts, nil, []byte(strings.Repeat("v", 60)), nil)
+		}
+		raw, err := b.Build(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustAppend(t, l, tp("t", 0), raw)
+	}
+	for ms := base - 3; ms < base+400; ms++ {
+		want := record.Offset(len(times))
+		for i, ts := range times {
+			if ts >= ms {
+				want = record.Offset(i)
+				break
+			}
+		}
+		if got, err := l.OffsetForTime(t.Context(), tp("t", 0), ms); err != nil || got != want {
+			t.Fatalf("time %d: offset %d, want %d, %v", ms-base, got, want, err)
+		}
+	}
+}
