@@ -20,3 +20,13 @@ func ParseStats(s string) (Stats, bool) {
 	}
 	return st, true
 }
+
+// NumRecords gives the row count that the statistics of a file state, false when they state none. Rows that
+// a deletion vector removes are counted.
+func (a *Add) NumRecords() (int64, bool) {
+	s, ok := ParseStats(a.Stats)
+	if !ok || s.NumRecords == nil || *s.NumRecords < 0 {
+		return 0, false // statistics are advisory: text that does not parse says nothing
+	}
+	return *s.NumRecords, true
+}
