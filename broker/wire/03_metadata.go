@@ -27,7 +27,8 @@ func (s *Server) metadata(r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.MetadataRequest)
 	resp := req.ResponseKind().(*kmsg.MetadataResponse)
 	br := kmsg.NewMetadataResponseBroker()
-	br.NodeID, br.Host, br.Port = s.cfg.NodeID, s.host, s.port
+	br.NodeID = s.cfg.NodeID
+	br.Host, br.Port = s.endpoint(r)
 	resp.Brokers = []kmsg.MetadataResponseBroker{br}
 	resp.ClusterID = &s.cfg.ClusterID
 	resp.ControllerID = s.cfg.NodeID

@@ -19,7 +19,8 @@ func (s *Server) findCoordinator(r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.FindCoordinatorRequest)
 	resp := req.ResponseKind().(*kmsg.FindCoordinatorResponse)
 	code, msg := codeNone, (*string)(nil)
-	node, host, port := s.cfg.NodeID, s.host, s.port
+	node := s.cfg.NodeID
+	host, port := s.endpoint(r)
 	switch req.CoordinatorType {
 	case 0, 1:
 	default:

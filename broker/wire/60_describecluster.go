@@ -23,7 +23,8 @@ func (s *Server) describeCluster(r *request) (kmsg.Response, error) {
 		return resp, nil
 	}
 	b := kmsg.NewDescribeClusterResponseBroker()
-	b.NodeID, b.Host, b.Port = s.cfg.NodeID, s.host, s.port
+	b.NodeID = s.cfg.NodeID
+	b.Host, b.Port = s.endpoint(r)
 	resp.Brokers = []kmsg.DescribeClusterResponseBroker{b}
 	return resp, nil
 }

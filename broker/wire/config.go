@@ -28,7 +28,7 @@ type History interface {
 // Config says what a Server serves and how.
 type Config struct {
 	Listen    string     // address to listen on, host:port; port 0 takes a free one
-	Advertise string     // host:port that clients are told to connect to; default the bound address
+	Advertise string     // host:port that clients are told to connect to; default the bound address, and where that is all addresses the one that the client came to
 	Log       broker.Log // required; not closed by the server
 	History   History    // optional
 	ClusterID string     // default "ledgerlake"

@@ -30,6 +30,7 @@ type conn struct {
 	nc     net.Conn
 	br     *bufio.Reader
 	peer   string
+	local  string // host of our end
 	frames chan frame
 	busy   atomic.Int32 // frames read and not yet answered
 
@@ -56,6 +57,7 @@ func (s *Server) shrink(f *frame) {
 
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{s: s, nc: nc, br: bufio.NewReaderSize(nc, 16<<10), peer: nc.RemoteAddr().String(), frames: make(chan frame, pipelineDepth)}
+	c.local, _, _ = net.SplitHostPort(nc.LocalAddr().String())
 	c.ctx, c.cancel = context.WithCancelCause(s.pollCtx)
 	return c
 }
@@ -191,7 +193,7 @@ func (c *conn) readFrame(size int) (frame, error) {
 
 func (c *conn) answerLoop() error {
 	for f := range c.frames {
-		a, err := c.s.dispatch(c.ctx, c.peer, &f)
+		a, err := c.s.dispatch(c.ctx, c, &f)
 		if err == nil && len(a.out) > 0 {
 			err = c.write(a.out)
 		}

@@ -26,6 +26,7 @@ type api struct {
 type request struct {
 	ctx      context.Context // ends with the connection or the drain
 	peer     string
+	local    string // host that the client came to
 	clientID string
 	version  int16
 	body     kmsg.Request
@@ -45,7 +46,7 @@ func (a answer) release() {
 }
 
 // dispatch answers one frame. An error ends the connection.
-func (s *Server) dispatch(ctx context.Context, peer string, f *frame) (answer, error) {
+func (s *Server) dispatch(ctx context.Context, c *conn, f *frame) (answer, error) {
 	in := f.body
 	if len(in) < 8 {
 		return answer{}, fmt.Errorf("%w: %d bytes", errFrame, len(in))
@@ -68,7 +69,7 @@ func (s *Server) dispatch(ctx context.Context, peer string, f *frame) (answer, e
 		return answer{}, fmt.Errorf("decode %s version %d: %w", a.name, version, err)
 	}
 	s.shrink(f)
-	r.ctx, r.peer = ctx, peer
+	r.ctx, r.peer, r.local = ctx, c.peer, c.local
 	resp, err := a.handle(s, r)
 	ans := answer{done: r.done}
 	if err != nil {

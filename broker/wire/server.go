@@ -63,6 +63,9 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 	if s.host, s.port, err = splitAddr(advertise); err != nil {
 		return nil, errors.Join(fmt.Errorf("read the advertised address: %w", err), s.ln.Close())
 	}
+	if ip := net.ParseIP(s.host); s.host == "" || ip != nil && ip.IsUnspecified() {
+		s.host = "" // each client is told the address that it came to
+	}
 	if s.port == 0 { // host:0 means: the port that was bound
 		if _, s.port, err = splitAddr(s.ln.Addr().String()); err != nil {
 			return nil, errors.Join(err, s.ln.Close())
@@ -79,7 +82,7 @@ func newServer(ctx context.Context, cfg Config) (*Server, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, log: cfg.Log, lg: cfg.Logger, host: "127.0.0.1", conns: map[*conn]struct{}{}}
+	s := &Server{cfg: cfg, log: cfg.Log, lg: cfg.Logger, conns: map[*conn]struct{}{}}
 	s.table = buildTable()
 	s.budget = semaphore.NewWeighted(cfg.MaxInFlightBytes)
 	s.answers = semaphore.NewWeighted(cfg.MaxFetchMemory)
@@ -132,6 +135,14 @@ func (s *Server) cut() {
 	for c := range s.conns {
 		_ = c.nc.Close()
 	}
+}
+
+// endpoint is the address that the client of a request is told to use.
+func (s *Server) endpoint(r *request) (host string, port int32) {
+	if s.host != "" {
+		return s.host, s.port
+	}
+	return r.local, s.port
 }
 
 func (s *Server) accept() {
