@@ -14,6 +14,7 @@ type chunk struct {
 	parts []int32
 	offs  []int64
 	file  string // of all rows; of some when merged
+	width int64  // bytes of a row, about; 0 when merged
 }
 
 func (c *chunk) len() int      { return int(c.rb.NumRows()) }
@@ -25,7 +26,7 @@ func (c *chunk) slice(i, j int) *chunk {
 		c.rb.Retain()
 		return c
 	}
-	s := &chunk{rb: c.rb.NewSlice(int64(i), int64(j)), file: c.file}
+	s := &chunk{rb: c.rb.NewSlice(int64(i), int64(j)), file: c.file, width: c.width}
 	if c.parts != nil {
 		s.parts, s.offs = c.parts[i:j], c.offs[i:j]
 	}

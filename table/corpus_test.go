@@ -65,12 +65,9 @@ func corpus(t *testing.T) map[string]map[string][]byte {
 	}
 }
 
-// notComparable are tables whose expected rows are not what the protocol says, or not what Arrow can hold.
+// notComparable are tables whose expected rows are not what the protocol says.
 var notComparable = map[string]string{
-	"data-reader-partition-values":               "the expected times are shifted by a zone",
-	"data-reader-date-types-America-Los_Angeles": "",
-	"data-reader-timestamp_ntz-id-mode":          "column mapping",
-	"deltatbl-not-allow-write":                   "",
+	"data-reader-partition-values": "the expected times are shifted by a zone",
 }
 
 // Tables that Spark wrote: the rows that Spark read from them, each as often, in no order.

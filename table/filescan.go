@@ -42,6 +42,7 @@ type fileScan struct {
 	start   int64 // its first row
 	rows    pqarrow.RecordReader
 	left    int64 // rows of the open row group still to give
+	width   int64 // bytes of a row of it, about
 	pending []*chunk
 	last    key
 	any     bool
@@ -62,12 +63,15 @@ func (s *scan) open(ctx context.Context, u *unit) (f *fileScan, err error) {
 		size = info.Size
 	}
 	at := io.NewSectionReader(objstore.ReaderAt(ctx, s.t.Store, objKey, size), 0, size)
-	pq, err := file.NewParquetReader(at, file.WithReadProps(parquet.NewReaderProperties(memory.DefaultAllocator)))
+	props := parquet.NewReaderProperties(memory.DefaultAllocator)
+	if size > s.streamAbove { // row groups may be as large as the file: do not hold their columns whole
+		props.BufferedStreamEnabled, props.BufferSize = true, 1<<20
+	}
+	pq, err := file.NewParquetReader(at, file.WithReadProps(props))
 	if err != nil {
 		return nil, err
 	}
-	props := pqarrow.ArrowReadProperties{BatchSize: int64(s.opts.BatchRows), PreAllocBinaryData: false}
-	fr, err := pqarrow.NewFileReader(pq, props, memory.DefaultAllocator)
+	fr, err := pqarrow.NewFileReader(pq, pqarrow.ArrowReadProperties{BatchSize: int64(s.opts.BatchRows)}, memory.DefaultAllocator)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +150,7 @@ func (f *fileScan) next() (c *chunk, err error) {
 		if err != nil {
 			return nil, err
 		}
-		c := &chunk{rb: rb, file: f.u.name()}
+		c := &chunk{rb: rb, file: f.u.name(), width: f.width}
 		if !f.s.ordered {
 			return c, nil
 		}
@@ -211,6 +215,7 @@ func (f *fileScan) nextGroup() error {
 		}
 		f.left = to - from
 		if len(f.leaves) > 0 {
+			f.measure(meta)
 			rr, err := f.fr.GetRecordReader(f.ctx, f.leaves, []int{f.group})
 			if err != nil {
 				return fmt.Errorf("open row group %d: %w", f.group, err) // wrapped: io.EOF alone is the end
@@ -226,6 +231,21 @@ func (f *fileScan) nextGroup() error {
 		return nil
 	}
 	return io.EOF
+}
+
+// batchBytes bounds a batch where rows are large.
+const batchBytes = 16 << 20
+
+// measure sets the size of batches, so that large values do not make large batches.
+func (f *fileScan) measure(meta *metadata.RowGroupMetaData) {
+	total := int64(0)
+	for _, i := range f.leaves {
+		if c, err := meta.ColumnChunk(i); err == nil {
+			total += max(0, c.TotalUncompressedSize())
+		}
+	}
+	f.width = total/max(1, meta.NumRows()) + 1
+	f.fr.Props.BatchSize = min(int64(f.s.opts.BatchRows), max(1, batchBytes/f.width))
 }
 
 func (f *fileScan) closeGroup() {

@@ -101,6 +101,7 @@ type merger struct {
 	heap   cursors
 	pieces []*chunk
 	rows   int
+	bytes  int64
 }
 
 // step takes the rows of the first cursor up to the first row of the next one.
@@ -183,7 +184,8 @@ func (m *merger) second() (*cursor, bool) {
 func (m *merger) take(c *chunk) error {
 	m.pieces = append(m.pieces, c)
 	m.rows += c.len()
-	if m.rows < m.s.opts.BatchRows {
+	m.bytes += c.width * int64(c.len())
+	if m.rows < m.s.opts.BatchRows && m.bytes < batchBytes {
 		return nil
 	}
 	return m.flush()
@@ -197,7 +199,7 @@ func (m *merger) flush() error {
 	for _, p := range m.pieces {
 		p.rb.Release()
 	}
-	m.pieces, m.rows = m.pieces[:0], 0
+	m.pieces, m.rows, m.bytes = m.pieces[:0], 0, 0
 	if err != nil {
 		return err
 	}

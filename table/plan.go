@@ -53,7 +53,7 @@ func (t *Table) FilesFor(snap *deltalog.Snapshot, ranges []Range) []FileRange {
 	ranges = normalize(ranges)
 	out := make([]FileRange, 0, 16)
 	for a := range snap.Files() {
-		b := t.boundsOf(a)
+		b := t.boundsOf(a, true)
 		if ranges != nil && !b.touches(ranges) {
 			continue
 		}
@@ -92,9 +92,13 @@ type bounds struct {
 	maxTime    time.Time // zero: unknown
 }
 
-func (t *Table) boundsOf(a *deltalog.Add) bounds {
+// boundsOf reads a file's tag and, where asked, its statistics: parsing them takes long in a large table.
+func (t *Table) boundsOf(a *deltalog.Add, stats bool) bounds {
 	b := bounds{pmin: math.MinInt32, pmax: math.MaxInt32, omin: math.MinInt64, omax: math.MaxInt64, rows: -1}
 	b.ranges, b.exact = rangesTag(a)
+	if !stats {
+		return b
+	}
 	var s fileStats
 	if a.Stats != "" && json.Unmarshal([]byte(a.Stats), &s) != nil {
 		s = fileStats{} // statistics are advice: a file with broken ones is read

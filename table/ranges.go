@@ -3,6 +3,7 @@ package table
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
@@ -121,5 +122,5 @@ func LakeEnd(snap *deltalog.Snapshot, app string, partition int32) (record.Offse
 	if !ok {
 		return 0, false
 	}
-	return record.Offset(v) + 1, true
+	return record.Offset(min(max(v, -1), math.MaxInt64-1)) + 1, true // never overflows, whoever wrote it
 }

@@ -62,6 +62,7 @@ type scan struct {
 	ordered         bool
 	part, off       int // columns of the keys
 	probing         bool
+	streamAbove     int64 // size of files whose columns are read in pieces
 }
 
 // Scan gives the rows of a snapshot. In a table with partition and offset columns the rows of each partition come
@@ -95,7 +96,7 @@ func (t *Table) newScan(snap *deltalog.Snapshot, opts ScanOptions) (*scan, error
 	if err != nil {
 		return nil, err
 	}
-	s := &scan{t: t, opts: opts, ranges: normalize(opts.Ranges), ordered: t.Names.Ordered(), partitionColumn: map[string]bool{}}
+	s := &scan{t: t, opts: opts, ranges: normalize(opts.Ranges), ordered: t.Names.Ordered(), partitionColumn: map[string]bool{}, streamAbove: 256 << 20}
 	if s.ranges != nil && !s.ordered {
 		return nil, errors.New("the table has no partition and offset columns to choose ranges by")
 	}
@@ -258,7 +259,7 @@ func (s *scan) units(ctx context.Context, snap *deltalog.Snapshot) ([]*unit, err
 	var whole, unknown []*unit
 	seq := 0
 	for a := range snap.Files() {
-		b := s.t.boundsOf(a)
+		b := s.t.boundsOf(a, s.ranges != nil || !s.opts.MinTimestamp.IsZero())
 		seq++
 		if s.ranges != nil && !b.touches(s.ranges) {
 			continue

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -395,5 +396,45 @@ func TestPlan(t *testing.T) {
 	}
 	if p = tb.Plan(snap, nil); p.Rows != 4 || len(p.Files) != 2 || p.OfBytes != p.Bytes {
 		t.Fatalf("%+v", p)
+	}
+}
+
+// Large files are read in pieces, and large values make small batches; the rows are the same.
+func TestScanOfLargeFilesAndValues(t *testing.T) {
+	tb := newTestTable(t, Config{})
+	text := strings.Repeat("0123456789abcdef", 1<<13)
+	var rows, other []row
+	for i := range int64(600) {
+		r := row{key{0, i}, fmt.Sprint(i, text[:(i%100)*1000])}
+		if i%2 == 0 {
+			rows = append(rows, r)
+		} else {
+			other = append(other, r)
+		}
+	}
+	snap := commit(t, tb, writeFile(t, tb, rows, WriterOptions{RowGroupRows: 150}), writeFile(t, tb, other, WriterOptions{}))
+	for _, above := range []int64{0, 1 << 40} {
+		s, err := tb.newScan(snap, ScanOptions{Columns: []string{"_offset", "text"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.streamAbove = above
+		var got []row
+		batches := 0
+		if err := s.run(t.Context(), snap, func(rb arrow.RecordBatch) bool {
+			for i := range int(rb.NumRows()) {
+				got = append(got, row{key{0, rb.Column(0).(*array.Int64).Value(i)}, rb.Column(1).(*array.String).Value(i)})
+			}
+			batches++
+			return true
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got, sortRows(append(slices.Clone(rows), other...))) {
+			t.Fatalf("above %d: %d rows, or others", above, len(got))
+		}
+		if batches < 2 {
+			t.Fatalf("30 MB came in %d batch", batches)
+		}
 	}
 }
