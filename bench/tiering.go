@@ -103,6 +103,13 @@ func drain(ctx context.Context, log *local.Log, at string, payload *arrow.Schema
 	tr, err := tiering.Open(ctx, tiering.Config{
 		Source: log, Topic: logTopic, App: logTopic, Table: t, Format: tiering.FormatJSON,
 		Committer: committer.NewDirect(t.Log), UntilEnd: true,
+		OpenDeadLetters: func(ctx context.Context) (*table.Table, error) {
+			store, err := dir.Open(dir.Config{Root: at + "_dead_letters", FS: vfs.OS()})
+			if err != nil {
+				return nil, err
+			}
+			return tiering.OpenDeadLetters(ctx, store)
+		},
 	})
 	if err != nil {
 		return 0, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/pprof"
 	"slices"
 	"strings"
 
@@ -15,8 +16,8 @@ import (
 
 func newBench() *cobra.Command {
 	var (
-		cfg  bench.Config
-		file string
+		cfg           bench.Config
+		file, profile string
 	)
 	scenarios := map[string]func(context.Context, bench.Config) (*bench.Report, error){
 		"log":     bench.RunLog,
@@ -41,8 +42,12 @@ func newBench() *cobra.Command {
 				}
 				return fmt.Errorf("no scenario %q; there are %s", args[0], strings.Join(names, ", "))
 			}
-			report, err := run(cmd.Context(), cfg)
+			stop, err := startProfile(profile)
 			if err != nil {
+				return err
+			}
+			report, err := run(cmd.Context(), cfg)
+			if err = errors.Join(err, stop()); err != nil {
 				return err
 			}
 			if file != "" {
@@ -59,9 +64,28 @@ func newBench() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&file, "json", "", "write the report, with all samples, to this file")
+	f.StringVar(&profile, "cpu-profile", "", "write a CPU profile for go tool pprof to this file")
 	f.IntVar(&cfg.Rounds, "rounds", 5, "measured runs of each side")
 	f.IntVar(&cfg.Records, "records", 200_000, "records a run")
 	f.Uint64Var(&cfg.Seed, "seed", 1, "seed of the generated data")
 	f.StringVar(&cfg.Dir, "dir", "", "scratch directory, on the disk to measure (default: the system's temporary one)")
 	return cmd
+}
+
+// startProfile begins a CPU profile when a file is named; the function it gives ends it.
+func startProfile(name string) (func() error, error) {
+	if name == "" {
+		return func() error { return nil }, nil
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return nil, fmt.Errorf("write profile: %w", err)
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		return f.Close()
+	}, nil
 }
