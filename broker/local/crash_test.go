@@ -154,16 +154,16 @@ func crashOnce(t *testing.T, seed uint64) {
 		var survivedTopic bool
 		var mu sync.Mutex
 		k, seen := rng.IntN(160), 0
-		crash := func() {
+		crash := func(now bool) {
 			mu.Lock()
 			defer mu.Unlock()
-			if seen++; seen-1 == k {
+			if seen++; after == nil && (now || seen > k) {
 				survived = m.clone() // before the crash: what is acknowledged meanwhile may be lost
 				survivedTopic = created
 				after = mem.Crash(rng, mode)
 			}
 		}
-		inject.Observe(func(vfs.Op, string) { crash() })
+		inject.Observe(func(vfs.Op, string) { crash(false) })
 		cfg := smallConfig(inject)
 		cfg.Durability = durability
 		l := mustOpen(t, cfg)
@@ -183,10 +183,7 @@ func crashOnce(t *testing.T, seed uint64) {
 			wg.Go(func() { m.work(t, l, tp("t", p), round, 12, prng) })
 		}
 		wg.Wait()
-		if after == nil { // fewer operations than hoped for: the crash comes at the end
-			seen = k
-			crash()
-		}
+		crash(true) // when there were fewer operations than hoped for
 		mustClose(t, l)
 		mem, m, created = after, survived, survivedTopic
 		if !created {
