@@ -55,6 +55,9 @@ func (s *session) flush(ctx context.Context, outs []*output) (ranges []committer
 		return nil, err
 	}
 	s.t.stats.committed(all, version, time.Since(start))
+	for _, r := range all.ranges {
+		s.t.hold(ctx, r.Partition, r.To)
+	}
 	s.t.cfg.Logger.Debug("committed", "topic", s.t.cfg.Topic, "version", version, "rows", all.rows,
 		"files", len(adds), "dead_letters", len(all.dead), "took", time.Since(start))
 	return all.ranges, nil

@@ -10,10 +10,8 @@ import (
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/ledgerlake/ledgerlake/broker"
-	"github.com/ledgerlake/ledgerlake/decode"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
@@ -39,14 +37,16 @@ type session struct {
 
 	fetchBytes int64
 	spillAt    int64
-	rows       atomic.Int64 // not cut yet
-	estimate   atomic.Int64 // bytes of data files of what is not cut yet
-	full       chan struct{}
+	rows       atomic.Int64  // not cut yet
+	estimate   atomic.Int64  // bytes of data files of what is not cut yet
+	pressed    atomic.Int32  // workers that need a cut to free memory
+	look       chan struct{} // the three above changed in a way that matters
 	failed     chan error
 	flushed    chan result
 
-	freeMu sync.Mutex
-	free   []*rows
+	freeMu   sync.Mutex
+	free     []*rows
+	freeSize int64 // memory that they keep
 
 	// Of the main loop alone:
 	parts    map[int32]bool // true: leaving, after the next commit
@@ -55,12 +55,6 @@ type session struct {
 	want     bool // a commit is due
 	replies  chan *output
 	age      *time.Timer
-}
-
-// source says where a column of a data file comes from.
-type source struct {
-	system bool
-	index  int
 }
 
 func (t *Tierer) newSession(ctx context.Context) (*session, error) {
@@ -73,7 +67,7 @@ func (t *Tierer) newSession(ctx context.Context) (*session, error) {
 		budget:     newBudget(t.cfg.MemoryBudget / 2),
 		fetchBytes: min(maxFetch, t.cfg.MemoryBudget/4),
 		spillAt:    t.cfg.MemoryBudget / 4 / int64(t.cfg.Workers),
-		full:       make(chan struct{}, 1), failed: make(chan error, 1), flushed: make(chan result, 1),
+		look:       make(chan struct{}, 1), failed: make(chan error, 1), flushed: make(chan result, 1),
 		parts: map[int32]bool{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -90,106 +84,6 @@ func (t *Tierer) newSession(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// planColumns finds, for each column of a data file, whether it is a system column or one of the payload.
-func (s *session) planColumns() error {
-	if p := s.snap.Metadata().PartitionColumns; len(p) > 0 {
-		return &deltalog.UnsupportedError{Write: true, Features: []string{fmt.Sprintf("partition columns %v in a table that holds a log", p)}}
-	}
-	probe, err := s.newFile(s.ctx) // creates nothing before its first row
-	if err != nil {
-		return fmt.Errorf("plan data files: %w", err)
-	}
-	s.schema = probe.Schema()
-	_ = probe.Abort()
-	system := map[string]int{}
-	for i, f := range table.SystemFields(s.t.cfg.Table.Names) {
-		system[f.Name] = i
-	}
-	var payload []arrow.Field
-	for _, f := range s.schema.Fields() {
-		if i, ok := system[f.Name]; ok {
-			s.columns = append(s.columns, source{system: true, index: i})
-			continue
-		}
-		s.columns = append(s.columns, source{index: len(payload)})
-		payload = append(payload, f)
-	}
-	s.payload = arrow.NewSchema(payload, nil)
-	_, err = s.newDecoder()
-	return err
-}
-
-func (s *session) newFile(ctx context.Context) (*table.FileWriter, error) {
-	return s.t.cfg.Table.NewFileWriter(ctx, table.WriterOptions{Snapshot: s.snap})
-}
-
-func (s *session) newDecoder() (decode.Decoder, error) {
-	if s.payload.NumFields() == 0 {
-		if s.t.cfg.Format == FormatRaw {
-			return decode.NewRaw(), nil
-		}
-	}
-	d, err := decode.NewJSON(s.payload, decode.JSONOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("make decoder: %w", err)
-	}
-	if s.t.cfg.Format == FormatRaw {
-		return nulls{d}, nil
-	}
-	return d, nil
-}
-
-// nulls leaves the payload columns of a table empty: the values are opaque.
-type nulls struct{ *decode.JSON }
-
-func (n nulls) Append([]byte) error {
-	n.AppendNull()
-	return nil
-}
-
-// newRows gives columns for a partition, used ones when there are some.
-func (s *session) newRows(partition int32) (*rows, error) {
-	s.freeMu.Lock()
-	defer s.freeMu.Unlock()
-	if n := len(s.free); n > 0 {
-		r := s.free[n-1]
-		s.free = s.free[:n-1]
-		r.partition = partition
-		return r, nil
-	}
-	dec, err := s.newDecoder()
-	if err != nil {
-		return nil, err
-	}
-	return &rows{partition: partition, sys: table.NewSystemColumns(s.t.cfg.Table.Names), dec: dec}, nil
-}
-
-func (s *session) freeRows(r *rows) {
-	r.reset()
-	s.freeMu.Lock()
-	defer s.freeMu.Unlock()
-	s.free = append(s.free, r)
-}
-
-// write adds columns to a data file. The arrays alias the columns, and the writer keeps nothing of them.
-func (s *session) write(f *table.FileWriter, r *rows) error {
-	sys, payload := r.sys.Arrays(), r.dec.Arrays()
-	cols := make([]arrow.Array, len(s.columns))
-	for i, c := range s.columns {
-		if c.system {
-			cols[i] = sys[c.index]
-		} else {
-			cols[i] = payload[c.index]
-		}
-	}
-	rb := array.NewRecordBatch(s.schema, cols, int64(r.sys.Rows()))
-	defer rb.Release()
-	if err := f.Write(rb); err != nil {
-		return fmt.Errorf("write data file: %w", err)
-	}
-	return nil
-}
-
 func (s *session) fail(err error) {
 	select {
 	case s.failed <- err:
@@ -197,9 +91,15 @@ func (s *session) fail(err error) {
 	}
 }
 
-func (s *session) signalFull() {
+// over says whether a limit is reached by what is not cut yet.
+func (s *session) over() bool {
+	return s.rows.Load() >= int64(s.t.cfg.MaxRows) || s.estimate.Load() >= s.t.cfg.MaxBytes || s.pressed.Load() > 0
+}
+
+// nudge makes the main loop look at over.
+func (s *session) nudge() {
 	select {
-	case s.full <- struct{}{}:
+	case s.look <- struct{}{}:
 	default:
 	}
 }
@@ -279,7 +179,7 @@ func (s *session) loop(stop context.Context) (ended bool, err error) {
 	defer discover.Stop()
 	for {
 		in := s.fetch.out
-		if s.flushing && s.want {
+		if s.flushing && s.over() {
 			in = nil // enough is waiting for the commit under way: the source is not read meanwhile
 		}
 		select {
@@ -294,8 +194,7 @@ func (s *session) loop(stop context.Context) (ended bool, err error) {
 			if err := s.dispatch(chunks); err != nil {
 				return false, err
 			}
-		case <-s.full:
-			s.want = true
+		case <-s.look:
 		case <-s.age.C:
 			s.want = true
 		case r := <-s.flushed:
@@ -311,7 +210,7 @@ func (s *session) loop(stop context.Context) (ended bool, err error) {
 				return false, err
 			}
 		}
-		if s.want && !s.flushing {
+		if !s.flushing && (s.want || s.over()) {
 			if err := s.startFlush(); err != nil {
 				return false, err
 			}
@@ -380,6 +279,7 @@ func (s *session) startFlush() error {
 				return
 			}
 		}
+		s.nudge() // what is not cut yet is little again: dispatch goes on during the upload
 		ranges, err := s.flush(s.ctx, outs)
 		s.flushed <- result{err: err, ranges: ranges, parts: leaving}
 	})
@@ -391,9 +291,6 @@ func (s *session) landed(r result) error {
 	s.flushing = false
 	if r.err != nil {
 		return r.err
-	}
-	for _, x := range r.ranges {
-		s.t.hold(s.ctx, x.Partition, x.To)
 	}
 	for _, p := range r.parts {
 		delete(s.parts, p)

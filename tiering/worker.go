@@ -15,6 +15,10 @@ import (
 // a file, so that a commit of many quiet partitions is one file.
 const ownFile = 4 << 20
 
+// maxOpen bounds the files of single partitions that a worker has open: each has buffers of its own. Beyond it
+// a commit is made early.
+const maxOpen = 8
+
 // message goes to a worker: a chunk, or when cut is set the order to hand over what it has.
 type message struct {
 	chunk chunk
@@ -39,6 +43,7 @@ type rows struct {
 	sys       *table.SystemColumns
 	dec       decode.Decoder
 	bytes     int64 // as of the last batch
+	peak      int64 // the most that bytes ever was: the memory that is kept
 }
 
 func (r *rows) reset() {
@@ -76,6 +81,8 @@ type worker struct {
 	deadSize int64
 	inFiles  int64 // bytes that the open files report
 	estimate int64 // what this worker has added to the session's estimate
+	open     int   // files of single partitions
+	pressed  bool  // counted in the session's pressed
 }
 
 func newWorker(s *session) *worker {
@@ -252,7 +259,16 @@ func (w *worker) bury(d deadLetter) {
 	w.out.dead = append(w.out.dead, d)
 	w.deadSize += int64(len(d.key) + len(d.value) + 200)
 	if w.deadSize > w.s.spillAt {
-		w.s.signalFull()
+		w.press()
+	}
+}
+
+// press asks for a cut because memory cannot be freed otherwise.
+func (w *worker) press() {
+	if !w.pressed {
+		w.pressed = true
+		w.s.pressed.Add(1)
+		w.s.nudge()
 	}
 }
 
@@ -260,7 +276,7 @@ func (w *worker) bury(d deadLetter) {
 func (w *worker) account(ctx context.Context, cur *cursor, added int64) error {
 	size := cur.rows.size()
 	w.buffered += size - cur.rows.bytes
-	cur.rows.bytes = size
+	cur.rows.bytes, cur.rows.peak = size, max(cur.rows.peak, size)
 	for w.buffered > w.s.spillAt {
 		largest := cur
 		for _, c := range w.cursors {
@@ -268,16 +284,21 @@ func (w *worker) account(ctx context.Context, cur *cursor, added int64) error {
 				largest = c
 			}
 		}
+		if largest.file == nil && w.open >= maxOpen {
+			w.press()
+			break
+		}
 		if err := w.spill(ctx, largest); err != nil {
 			return err
 		}
 	}
 	const ratio = 4 // columns to Parquet, about
 	estimate := w.inFiles + w.buffered/ratio
-	total := w.s.estimate.Add(estimate - w.estimate)
+	w.s.estimate.Add(estimate - w.estimate)
+	w.s.rows.Add(added)
 	w.estimate = estimate
-	if w.s.rows.Add(added) >= int64(w.s.t.cfg.MaxRows) || total >= w.s.t.cfg.MaxBytes {
-		w.s.signalFull()
+	if w.s.over() {
+		w.s.nudge()
 	}
 	return nil
 }
@@ -297,6 +318,7 @@ func (w *worker) spill(ctx context.Context, c *cursor) error {
 			return fmt.Errorf("create data file: %w", err)
 		}
 		c.file = f
+		w.open++
 	}
 	before := c.file.Bytes()
 	if err := w.s.write(c.file, c.rows); err != nil {
@@ -336,6 +358,9 @@ func (w *worker) cut(ctx context.Context) (*output, error) {
 	clear(w.cursors)
 	w.s.rows.Add(-out.rows)
 	w.s.estimate.Add(-w.estimate)
-	w.out, w.buffered, w.inFiles, w.estimate, w.deadSize = &output{}, 0, 0, 0, 0
+	if w.pressed {
+		w.s.pressed.Add(-1)
+	}
+	w.out, w.buffered, w.inFiles, w.estimate, w.deadSize, w.open, w.pressed = &output{}, 0, 0, 0, 0, 0, false
 	return out, nil
 }
