@@ -34,6 +34,7 @@ type Config struct {
 	// batch is told before Next gives the batch.
 	OnGap func(Gap)
 
+	MaxRows   int64         // end after so many rows, with a token that goes on behind them; 0: no limit
 	BatchRows int           // rows a log batch at most; default 8192
 	MaxWait   time.Duration // longest wait of one fetch; default 500 ms
 }
@@ -135,6 +136,9 @@ func (c Config) validate() error {
 	}
 	if c.BatchRows < 1 || c.BatchRows > 1<<20 {
 		errs = append(errs, fmt.Errorf("reader config: BatchRows %d is not in 1..%d", c.BatchRows, 1<<20))
+	}
+	if c.MaxRows < 0 {
+		errs = append(errs, fmt.Errorf("reader config: MaxRows %d is negative", c.MaxRows))
 	}
 	if c.Follow && c.Source == nil {
 		errs = append(errs, errors.New("reader config: Follow needs a Source: a table alone has no tail"))

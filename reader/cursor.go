@@ -40,6 +40,7 @@ type Cursor struct {
 	lake   *lakeSide // not nil while the lake is being read
 	log    *logSide  // nil without a source
 	given  arrow.RecordBatch
+	left   int64 // rows that may still be given
 	closed bool
 }
 
@@ -49,7 +50,10 @@ func Open(ctx context.Context, cfg Config) (*Cursor, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	c := &Cursor{cfg: cfg, byID: map[int32]*part{}}
+	c := &Cursor{cfg: cfg, byID: map[int32]*part{}, left: math.MaxInt64}
+	if cfg.MaxRows > 0 {
+		c.left = cfg.MaxRows
+	}
 	if err := c.takeSnapshot(ctx); err != nil {
 		return nil, err
 	}
@@ -104,6 +108,9 @@ func (c *Cursor) Next(ctx context.Context) (arrow.RecordBatch, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+		if c.left == 0 {
+			return nil, io.EOF
+		}
 		if c.lake != nil {
 			rb, err := c.lake.next(ctx)
 			if errors.Is(err, io.EOF) {
@@ -118,8 +125,7 @@ func (c *Cursor) Next(ctx context.Context) (arrow.RecordBatch, error) {
 				rb.Release()
 				continue
 			}
-			c.given = rb
-			return rb, nil
+			return c.give(rb), nil
 		}
 		if c.log == nil || c.allDone() {
 			return nil, io.EOF
@@ -129,10 +135,17 @@ func (c *Cursor) Next(ctx context.Context) (arrow.RecordBatch, error) {
 			return nil, err
 		}
 		if rb != nil {
-			c.given = rb
-			return rb, nil
+			return c.give(rb), nil
 		}
 	}
+}
+
+// give counts rows that go to the caller. Both sides make no more than are left, so that a token never
+// names a place behind a row that was not given (I4).
+func (c *Cursor) give(rb arrow.RecordBatch) arrow.RecordBatch {
+	c.given = rb
+	c.left -= rb.NumRows()
+	return rb
 }
 
 // Close frees what the cursor holds. It may be called twice.

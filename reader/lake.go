@@ -95,6 +95,11 @@ func (l *lakeSide) next(ctx context.Context) (arrow.RecordBatch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the table: %w", err)
 	}
+	if rb.NumRows() > l.c.left {
+		whole := rb
+		rb = whole.NewSlice(0, l.c.left)
+		whole.Release()
+	}
 	if !l.ordered {
 		return rb, nil
 	}

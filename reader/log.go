@@ -141,7 +141,8 @@ func (l *logSide) decode() (arrow.RecordBatch, error) {
 	l.system.Reset()
 	l.decoder.Reset()
 	rows := 0
-	for rows < l.c.cfg.BatchRows && !l.part.done() {
+	limit := int(min(int64(l.c.cfg.BatchRows), l.c.left))
+	for rows < limit && !l.part.done() {
 		if !l.in {
 			more, err := l.openBatch()
 			if err != nil {

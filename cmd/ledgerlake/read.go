@@ -89,6 +89,7 @@ func (r *readFlags) run(ctx context.Context, s *stream, out io.Writer) error {
 	cfg := reader.Config{
 		Table: s.table, Source: s.source, Topic: s.topic, App: s.app,
 		Follow: r.follow, Columns: r.columns, SkipMissing: r.skipMissing,
+		MaxRows: r.limit,
 	}
 	var err error
 	if cfg.From, err = parseBound("from", r.from, s.topic); err != nil {
@@ -129,7 +130,7 @@ func (r *readFlags) run(ctx context.Context, s *stream, out io.Writer) error {
 }
 
 func (r *readFlags) copyRows(ctx context.Context, c *reader.Cursor, w rowWriter) error {
-	for rows := int64(0); r.limit == 0 || rows < r.limit; {
+	for {
 		rb, err := c.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -137,11 +138,6 @@ func (r *readFlags) copyRows(ctx context.Context, c *reader.Cursor, w rowWriter)
 		if err != nil {
 			return err
 		}
-		if r.limit > 0 && rows+rb.NumRows() > r.limit {
-			rb = rb.NewSlice(0, r.limit-rows)
-			defer rb.Release()
-		}
-		rows += rb.NumRows()
 		if err := w.write(rb); err != nil {
 			return err
 		}

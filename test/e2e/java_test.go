@@ -82,7 +82,9 @@ func TestKafkaDumpsOurSegments(t *testing.T) {
 	next := 0
 	for _, file := range files {
 		out, complaints := harness.KafkaTool(t, nil, "DumpLogSegments", "--files", file, "--print-data-log", "--deep-iteration")
-		if strings.Contains(out, "isvalid: false") || complaints != "" {
+		// The tool expects each file to begin at offset 0, Kafka's own too.
+		begins := fmt.Sprintf("Non-consecutive offsets in %s\n  -1 is followed by %d\n", file, next)
+		if strings.Contains(out, "isvalid: false") || complaints != "" && complaints != begins {
 			t.Errorf("the dump tool complains about %s: %.2000s", filepath.Base(file), complaints)
 		}
 		for _, m := range offset.FindAllStringSubmatch(out, -1) {

@@ -36,7 +36,28 @@ func TryRun(t testing.TB, stdin io.Reader, args ...string) ([]byte, error) {
 	return command(t, stdin, nil, Binary(t), args...)
 }
 
+// Result is all that a command showed of itself.
+type Result struct {
+	Stdout, Stderr []byte
+	Err            error // nil when its exit status is 0
+}
+
+// RunBoth is TryRun with both outputs.
+func RunBoth(t testing.TB, stdin io.Reader, args ...string) Result {
+	t.Helper()
+	return execute(t, stdin, nil, Binary(t), args...)
+}
+
 func command(t testing.TB, stdin io.Reader, env []string, name string, args ...string) ([]byte, error) {
+	t.Helper()
+	r := execute(t, stdin, env, name, args...)
+	if r.Err != nil {
+		return r.Stdout, fmt.Errorf("%s %s: %w\n%s", filepath.Base(name), strings.Join(args, " "), r.Err, tail(r.Stderr, 4000))
+	}
+	return r.Stdout, nil
+}
+
+func execute(t testing.TB, stdin io.Reader, env []string, name string, args ...string) Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), RunTimeout)
 	defer cancel()
@@ -45,13 +66,11 @@ func command(t testing.TB, stdin io.Reader, env []string, name string, args ...s
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &stdout, &stderr
 	cmd.Env = append(os.Environ(), env...)
 	cmd.WaitDelay = 5 * time.Second
-	if err := cmd.Run(); err != nil {
-		if ctx.Err() != nil {
-			err = fmt.Errorf("not done within %s: %w", RunTimeout, err)
-		}
-		return stdout.Bytes(), fmt.Errorf("%s %s: %w\n%s", filepath.Base(name), strings.Join(args, " "), err, tail(stderr.Bytes(), 4000))
+	err := cmd.Run()
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("not done within %s: %w", RunTimeout, err)
 	}
-	return stdout.Bytes(), nil
+	return Result{stdout.Bytes(), stderr.Bytes(), err}
 }
 
 func tail(b []byte, n int) []byte {

@@ -2,6 +2,7 @@
 
 import glob
 import os
+import tempfile
 
 
 def session():
@@ -19,6 +20,7 @@ def session():
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": tempfile.mkdtemp(),
         # Small tables: the default of 200 tasks a shuffle would cost more than the work.
         "spark.sql.shuffle.partitions": "2",
         "spark.databricks.delta.snapshotPartitions": "2",
