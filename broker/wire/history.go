@@ -44,7 +44,9 @@ func (s *Server) fillHistory(ctx context.Context, sl *fetchSlot, b broker.Bounds
 		batches, next, err := s.cfg.History.Fetch(ctx, sl.r.TP, from, maxBytes)
 		if err != nil {
 			s.lg.Error("fetch from history", "partition", sl.r.TP.String(), "offset", int64(from), "err", err)
-			sl.out.ErrorCode = codeOf(err)
+			if sl.out.ErrorCode = codeOf(err); sl.out.ErrorCode == codeUnknownServerError {
+				sl.out.ErrorCode = codeStorageError // a lake that cannot be read now: clients try again
+			}
 			return 1
 		}
 		if len(batches) > 0 {
