@@ -11,8 +11,8 @@ import (
 	"github.com/ledgerlake/ledgerlake/table"
 )
 
-// ownFile is the size of columns from which a partition gets a file of its own at a commit. Smaller ones share
-// a file, so that a commit of many quiet partitions is one file.
+// ownFile is the size of columns from which a partition gets a file of its own. Smaller ones share a file, so
+// that a commit of many quiet partitions is one file.
 const ownFile = 4 << 20
 
 // maxOpen bounds the files of single partitions that a worker has open: each has buffers of its own. Beyond it
@@ -277,6 +277,11 @@ func (w *worker) account(ctx context.Context, cur *cursor, added int64) error {
 	size := cur.rows.size()
 	w.buffered += size - cur.rows.bytes
 	cur.rows.bytes, cur.rows.peak = size, max(cur.rows.peak, size)
+	if size >= ownFile && (cur.file != nil || w.open < maxOpen) { // small columns stay in the cache
+		if err := w.spill(ctx, cur); err != nil {
+			return err
+		}
+	}
 	for w.buffered > w.s.spillAt {
 		largest := cur
 		for _, c := range w.cursors {
