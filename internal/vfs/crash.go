@@ -83,7 +83,7 @@ func (n *node) durableData() []byte {
 	return out
 }
 
-// crashPrefix keeps the first writes, the last of them torn at any byte.
+// crashPrefix keeps the first writes, the last of them whole or torn at any byte.
 func (n *node) crashPrefix(rng *rand.Rand) []byte {
 	out := n.durableData()
 	k := rng.IntN(len(n.spans) + 1)
@@ -97,7 +97,7 @@ func (n *node) crashPrefix(rng *rand.Rand) []byte {
 			continue
 		}
 		end := min(s.end, int64(len(n.data)))
-		if i == k-1 {
+		if i == k-1 && rng.IntN(2) == 0 {
 			end = min(end, s.off+rng.Int64N(s.end-s.off+1))
 		}
 		if end <= s.off {

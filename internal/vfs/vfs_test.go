@@ -1,0 +1,209 @@
+package vfs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"path"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func write(t *testing.T, f File, s string, off int64) {
+	t.Helper()
+	if n, err := f.WriteAt([]byte(s), off); err != nil || n != len(s) {
+		t.Fatalf("write: %d %v", n, err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func create(t *testing.T, fsys FS, name string) File {
+	t.Helper()
+	f, err := fsys.Create(name)
+	must(t, err)
+	return f
+}
+
+func content(fsys FS, name string) string {
+	b, err := ReadFile(fsys, name)
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	return string(b)
+}
+
+// TestFS holds both file systems to the same behaviour.
+func TestFS(t *testing.T) {
+	for name, c := range map[string]struct {
+		fs  FS
+		dir string
+	}{"os": {OS(), t.TempDir()}, "mem": {NewMem(), "/"}, "inject": {NewInject(NewMem()), "/"}} {
+		t.Run(name, func(t *testing.T) {
+			p := func(s string) string { return path.Join(c.dir, s) }
+			if _, err := c.fs.Create(p("no/file")); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("create without a directory: %v", err)
+			}
+			must(t, c.fs.MkdirAll(p("a/b")))
+			must(t, c.fs.MkdirAll(p("a/b")))
+			f := create(t, c.fs, p("a/b/x"))
+			if _, err := f.Write([]byte("hello ")); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.Write([]byte("world")); err != nil {
+				t.Fatal(err)
+			}
+			write(t, f, "W", 6)
+			write(t, f, "!", 13)
+			if got := content(c.fs, p("a/b/x")); got != "hello World\x00\x00!" {
+				t.Errorf("content %q", got)
+			}
+			buf := make([]byte, 5)
+			if n, err := f.ReadAt(buf, 11); n != 3 || err != io.EOF {
+				t.Errorf("short read: %d %v", n, err)
+			}
+			must(t, f.Truncate(5))
+			must(t, f.Preallocate(8))
+			must(t, f.Preallocate(2))
+			must(t, f.Sync())
+			must(t, f.SyncData())
+			if n, err := f.Size(); n != 8 || err != nil {
+				t.Errorf("size %d %v", n, err)
+			}
+			must(t, c.fs.Link(p("a/b/x"), p("a/link")))
+			if err := c.fs.Link(p("a/b/x"), p("a/link")); !errors.Is(err, fs.ErrExist) {
+				t.Errorf("link twice: %v", err)
+			}
+			write(t, f, "J", 0)
+			must(t, f.Close())
+			if err := f.Sync(); !errors.Is(err, fs.ErrClosed) {
+				t.Errorf("sync of a closed file: %v", err)
+			}
+			must(t, c.fs.Rename(p("a/b/x"), p("a/y")))
+			must(t, c.fs.SyncDir(p("a")))
+			entries, err := c.fs.ReadDir(p("a"))
+			must(t, err)
+			var names []string
+			for _, e := range entries {
+				names = append(names, fmt.Sprint(e.Name(), e.IsDir()))
+			}
+			if got := strings.Join(names, " "); got != "btrue linkfalse yfalse" {
+				t.Errorf("entries %s", got)
+			}
+			if content(c.fs, p("a/link")) != "Jello\x00\x00\x00" || content(c.fs, p("a/y")) != content(c.fs, p("a/link")) {
+				t.Errorf("content %q", content(c.fs, p("a/link")))
+			}
+			if err := c.fs.Remove(p("a")); err == nil {
+				t.Error("a full directory was removed")
+			}
+			must(t, WriteFileAtomic(c.fs, p("a"), "y", []byte("new")))
+			if st, err := c.fs.Stat(p("a/y")); err != nil || st.Size() != 3 || st.IsDir() {
+				t.Errorf("stat %v %v", st, err)
+			}
+			lock, err := c.fs.Lock(p("lock"))
+			must(t, err)
+			if _, err := c.fs.Lock(p("lock")); !errors.Is(err, ErrLocked) {
+				t.Errorf("second lock: %v", err)
+			}
+			must(t, lock.Close())
+			lock, err = c.fs.Lock(p("lock"))
+			must(t, err)
+			must(t, lock.Close())
+			must(t, c.fs.RemoveAll(p("a")))
+			must(t, c.fs.RemoveAll(p("a")))
+			if _, err := c.fs.OpenRead(p("a/y")); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("open of a removed file: %v", err)
+			}
+		})
+	}
+}
+
+// TestCrashKeeps shows what each mode may and must keep.
+func TestCrashKeeps(t *testing.T) {
+	results := map[string]map[string]bool{}
+	for seed := range uint64(400) {
+		m := NewMem()
+		must(t, m.MkdirAll("/d"))
+		must(t, m.SyncDir("/"))
+		f := create(t, m, "/d/f")
+		write(t, f, strings.Repeat("a", 1000), 0)
+		must(t, f.Sync())
+		must(t, m.SyncDir("/d"))
+		write(t, f, strings.Repeat("b", 1000), 500)
+		write(t, f, strings.Repeat("c", 1000), 1500)
+		g := create(t, m, "/d/g")
+		write(t, g, "synced, but without a name", 0)
+		must(t, g.Sync())
+		must(t, m.Rename("/d/f", "/d/h"))
+		rng := rand.New(rand.NewPCG(seed, 0))
+		a, b, c := m.Crash(rng, KeepNothing), m.Crash(rng, KeepAll), m.Crash(rng, KeepSome)
+		if got := content(a, "/d/f"); got != strings.Repeat("a", 1000) {
+			t.Fatalf("seed %d: nothing: %d bytes", seed, len(got))
+		}
+		if _, err := a.Stat("/d/g"); err == nil {
+			t.Fatal("an unsynced name survived")
+		}
+		if got := content(b, "/d/h"); got != strings.Repeat("a", 500)+strings.Repeat("b", 1000)+strings.Repeat("c", 1000) {
+			t.Fatalf("seed %d: all: %d bytes", seed, len(got))
+		}
+		_, ferr := c.Stat("/d/f")
+		_, herr := c.Stat("/d/h")
+		if (ferr == nil) == (herr == nil) {
+			t.Fatalf("seed %d: a rename was split: %v, %v", seed, ferr, herr)
+		}
+		name := "/d/f"
+		if herr == nil {
+			name = "/d/h"
+		}
+		got := content(c, name)
+		if !strings.HasPrefix(got, strings.Repeat("a", 500)) || len(got) < 1000 || len(got) > 2500 {
+			t.Fatalf("seed %d: some: %d bytes", seed, len(got))
+		}
+		for k, hit := range map[string]bool{"old": got == strings.Repeat("a", 1000), "torn": len(got) > 1000 && len(got) < 1500,
+			"hole": strings.Contains(got, "\x00"), "full": len(got) == 2500, "second without first": strings.Contains(got, "c") && strings.Contains(got, "\x00c")} {
+			if results[k] == nil {
+				results[k] = map[string]bool{}
+			}
+			results[k][fmt.Sprint(hit)] = true
+		}
+	}
+	for k, seen := range results {
+		if !seen["true"] || !seen["false"] {
+			t.Errorf("%s: always the same: %v", k, seen)
+		}
+	}
+}
+
+func TestInject(t *testing.T) {
+	i := NewInject(NewMem())
+	f := create(t, i, "/x.wal")
+	i.Fail(Rule{Op: OpWrite, Pattern: "*.wal", K: 2, Err: ErrNoSpace, Short: 3})
+	i.Fail(Rule{Op: OpSync, K: 2, Err: syscall.EIO, Forever: true})
+	write(t, f, "abcdef", 0)
+	if n, err := f.WriteAt([]byte("uvwxyz"), 0); n != 3 || !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("short write: %d %v", n, err)
+	}
+	write(t, f, "!", 5)
+	if got := content(i, "/x.wal"); got != "uvwde!" {
+		t.Errorf("content %q", got)
+	}
+	must(t, f.Sync())
+	for range 3 {
+		if err := f.SyncData(); !errors.Is(err, syscall.EIO) {
+			t.Errorf("sync: %v", err)
+		}
+	}
+	if i.Count(OpWrite) != 3 || i.Count(OpSync) != 4 || i.Count(AnyOp) != 8 || i.Fired() != 4 {
+		t.Errorf("counts %d %d %d %d", i.Count(OpWrite), i.Count(OpSync), i.Count(AnyOp), i.Fired())
+	}
+	i.Heal()
+	must(t, f.Sync())
+}
