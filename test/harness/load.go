@@ -209,6 +209,7 @@ func (l *Load) sendTransactions(ctx context.Context, c LoadConfig) error {
 type Record struct {
 	Position
 	Key, Value []byte
+	Timestamp  int64 // ms
 }
 
 // Consume reads a topic over the Kafka protocol from offset 0 to the end that it has now, committed
@@ -237,7 +238,7 @@ func Consume(t testing.TB, addr, topic string) []Record {
 			}
 			next[r.Partition] = r.Offset + 1
 			if !r.Attrs.IsControl() && r.Offset < ends[r.Partition] {
-				out = append(out, Record{Position{r.Partition, r.Offset}, r.Key, r.Value})
+				out = append(out, Record{Position{r.Partition, r.Offset}, r.Key, r.Value, r.Timestamp.UnixMilli()})
 			}
 		})
 	}
