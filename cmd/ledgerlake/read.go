@@ -142,7 +142,6 @@ func (r *readFlags) copyRows(ctx context.Context, c *reader.Cursor, w rowWriter)
 			return err
 		}
 	}
-	return nil
 }
 
 func printPlan(out io.Writer, c *reader.Cursor) error {
