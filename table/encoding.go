@@ -5,14 +5,16 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/compress"
 )
 
 // writerProperties choose how a file is encoded. A dictionary costs the Parquet library several allocations a
 // value, so only columns whose first rows repeat get one; offsets and times are written as differences.
-func writerProperties(first arrow.RecordBatch, n Names, o WriterOptions) *parquet.WriterProperties {
+func writerProperties(first arrow.RecordBatch, n Names, o WriterOptions, mem memory.Allocator) *parquet.WriterProperties {
 	props := []parquet.WriterProperty{
+		parquet.WithAllocator(mem),
 		parquet.WithDictionaryDefault(false),
 		parquet.WithCompression(compress.Codecs.Snappy),
 		parquet.WithDataPageVersion(parquet.DataPageV1),

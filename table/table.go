@@ -71,6 +71,7 @@ type Table struct {
 	Names Names // the system columns that the table has
 
 	cfg    Config
+	pool   bufferPool // of the file writers
 	mu     sync.Mutex
 	newest *deltalog.Snapshot // of Open or the last Refresh
 }

@@ -160,7 +160,7 @@ func (w *FileWriter) start(first arrow.RecordBatch) error {
 		return err
 	}
 	w.sink, w.out = sink, &countingWriter{w: bufio.NewWriterSize(sink, 1<<20)}
-	w.pq, err = pqarrow.NewFileWriter(w.schema, w.out, writerProperties(first, w.t.Names, w.opts), pqarrow.DefaultWriterProps())
+	w.pq, err = pqarrow.NewFileWriter(w.schema, w.out, writerProperties(first, w.t.Names, w.opts, &w.t.pool), pqarrow.NewArrowWriterProperties(pqarrow.WithAllocator(&w.t.pool)))
 	return err
 }
 
