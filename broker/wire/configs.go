@@ -27,8 +27,10 @@ func topicConfigs() []topicConfig {
 	return []topicConfig{
 		{"cleanup.policy", kmsg.ConfigTypeList, "delete or compact",
 			func(c *broker.TopicConfig, v string) error {
+				c.Compact = false
 				for _, p := range strings.Split(v, ",") {
 					switch strings.TrimSpace(p) {
+					case "": // an empty list: the default
 					case "delete":
 					case "compact":
 						c.Compact = true
@@ -44,6 +46,12 @@ func topicConfigs() []topicConfig {
 				}
 				return "delete", true
 			}},
+		{"ledgerlake.tiered", kmsg.ConfigTypeBoolean, "nothing is dropped before the lake has it",
+			func(c *broker.TopicConfig, v string) (err error) {
+				c.Tiered, err = strconv.ParseBool(v)
+				return err
+			},
+			func(c broker.TopicConfig) (string, bool) { return strconv.FormatBool(c.Tiered), !c.Tiered }},
 		{"max.message.bytes", kmsg.ConfigTypeInt, "largest batch",
 			func(c *broker.TopicConfig, v string) error {
 				n, err := parseLong(v, 1, math.MaxInt32)

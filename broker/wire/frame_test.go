@@ -104,10 +104,10 @@ func TestAPIVersionsDowngrade(t *testing.T) {
 	if err := resp.ReadFrom(body); err != nil || corr != 7 || resp.ErrorCode != codeUnsupportedVersion {
 		t.Fatalf("answer %+v %v", resp, err)
 	}
-	if len(resp.ApiKeys) != len(buildTable()) {
-		t.Fatalf("%d keys, want %d", len(resp.ApiKeys), len(buildTable()))
+	if len(resp.ApiKeys) != len(buildTable(&memLog{})) {
+		t.Fatalf("%d keys, want %d", len(resp.ApiKeys), len(buildTable(&memLog{})))
 	}
-	for _, a := range buildTable() {
+	for _, a := range buildTable(&memLog{}) {
 		req := kmsg.RequestForKey(a.key)
 		if req == nil || a.max > req.MaxVersion() || kmsg.NameForKey(a.key) == "" || a.min > a.max {
 			t.Errorf("row %+v is wrong", a.name)
@@ -448,7 +448,7 @@ func TestManyConnections(t *testing.T) {
 
 // FuzzFrame feeds the dispatcher raw frames: it answers, or refuses, and never panics (I8).
 func FuzzFrame(f *testing.F) {
-	for _, a := range buildTable() {
+	for _, a := range buildTable(&memLog{}) {
 		for v := max(a.min, a.served); v <= a.max; v++ {
 			f.Add(frameOf(kmsg.RequestForKey(a.key), v, 1)[4:])
 		}

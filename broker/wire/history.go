@@ -54,13 +54,16 @@ func (s *Server) fillHistory(ctx context.Context, sl *fetchSlot, b broker.Bounds
 			sl.out.RecordBatches = batches
 			return len(batches)
 		}
-		if next <= from {
-			break
+		if next <= from { // I4: a gap between history and log is said, never jumped over
+			s.lg.Error("neither history nor log hold an offset", "partition", sl.r.TP.String(), "offset", int64(from), "logStart", int64(b.Start))
+			s.fillBounds(sl, b)
+			sl.out.ErrorCode = codeOffsetOutOfRange
+			return 1
 		}
 		from = next // a hole without records
 	}
 	// Only holes up to the log: what comes next is in the log.
-	got, err := s.log.Fetch(ctx, []broker.FetchRange{{TP: sl.r.TP, From: max(from, b.Start), MaxBytes: maxBytes}}, broker.FetchOptions{})
+	got, err := s.log.Fetch(ctx, []broker.FetchRange{{TP: sl.r.TP, From: from, MaxBytes: maxBytes}}, broker.FetchOptions{})
 	if err != nil || len(got) != 1 || got[0].Err != nil {
 		sl.out.ErrorCode = codeStorageError
 		return 1

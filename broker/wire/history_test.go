@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/ledgerlake/ledgerlake/broker"
@@ -17,7 +18,9 @@ import (
 func topicOf(partitions int32) broker.TopicConfig { return broker.TopicConfig{Partitions: partitions} }
 
 // fakeHistory holds records [2, 40) of partition 0 with a hole [20, 30) at the end of one fetch, in batches of 5.
-type fakeHistory struct{}
+type fakeHistory struct {
+	gap bool // holds nothing from 30 on
+}
 
 const (
 	histStart, histEnd   = 2, 40
@@ -28,7 +31,10 @@ func (fakeHistory) Start(_ context.Context, tp record.TopicPartition) (record.Of
 	return histStart, tp.Topic == "t"
 }
 
-func (fakeHistory) Fetch(_ context.Context, tp record.TopicPartition, from record.Offset, _ int) ([]byte, record.Offset, error) {
+func (h fakeHistory) Fetch(_ context.Context, tp record.TopicPartition, from record.Offset, _ int) ([]byte, record.Offset, error) {
+	if h.gap && from >= histHoleTo {
+		return nil, from, nil
+	}
 	if from < histStart || from >= histEnd {
 		return nil, from, errors.New("asked for what the history does not hold")
 	}
@@ -93,5 +99,30 @@ func TestHistory(t *testing.T) {
 	below := client(t, s, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"t": {0: kgo.NewOffset().At(0)}}), kgo.ConsumeResetOffset(kgo.NoResetOffset()))
 	if errs := below.PollFetches(ctx).Errors(); len(errs) != 1 {
 		t.Fatalf("below the history: %v", errs)
+	}
+}
+
+// I4: offsets that neither the history nor the log holds are an error, not a jump.
+func TestHistoryGap(t *testing.T) {
+	log := newMemLog(t)
+	s := start(t, log, func(c *Config) { c.History = fakeHistory{gap: true}; c.DefaultPartitions = 1 })
+	ctx := within(t, 20*time.Second)
+	produce(t, ctx, client(t, s, kgo.MaxBufferedRecords(1)), "t", 60)
+	if _, err := log.DeleteRecords(ctx, record.TopicPartition{Topic: "t"}, 35); err != nil {
+		t.Fatal(err)
+	}
+	at := func(o int64) kgo.Opt {
+		return kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"t": {0: kgo.NewOffset().At(o)}})
+	}
+	cl := client(t, s, at(10), kgo.ConsumeResetOffset(kgo.NoResetOffset()))
+	if got := consume(t, ctx, cl, 10); got[9].Offset != 19 {
+		t.Fatalf("the last before the gap is %d", got[9].Offset)
+	}
+	fs := cl.PollFetches(ctx)
+	if errs := fs.Errors(); len(errs) != 1 || !errors.Is(errs[0].Err, kerr.OffsetOutOfRange) || fs.NumRecords() > 0 {
+		t.Fatalf("%d records and %v in the gap", fs.NumRecords(), errs)
+	}
+	if got := consume(t, ctx, client(t, s, at(35)), 25); got[0].Offset != 35 {
+		t.Fatalf("behind the gap: %d", got[0].Offset)
 	}
 }

@@ -179,3 +179,50 @@ func TestRefusalsOfLocalLog(t *testing.T) {
 		}
 	}
 }
+
+// Settings are changed one by one and put back, and stay over a restart.
+func TestAlterTopicConfigs(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	dir := t.TempDir()
+	n := open(t, dir)
+	adm := kadm.NewClient(n.client(t))
+	hour, size := "3600000", "5000000"
+	if _, err := adm.CreateTopic(ctx, 1, 1, map[string]*string{"retention.ms": &hour, "max.message.bytes": &size}, "t"); err != nil {
+		t.Fatal(err)
+	}
+	alter := func(changes ...kadm.AlterConfig) error {
+		t.Helper()
+		res, err := adm.AlterTopicConfigs(ctx, changes, "t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res[0].Err
+	}
+	bytes := "1000000"
+	if err := alter(kadm.AlterConfig{Name: "retention.bytes", Value: &bytes}, kadm.AlterConfig{Op: kadm.DeleteConfig, Name: "retention.ms"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []kadm.AlterConfig{
+		{Name: "no.such", Value: &bytes}, {Op: kadm.AppendConfig, Name: "cleanup.policy", Value: &bytes},
+		{Name: "retention.bytes"}, {Name: "retention.bytes", Value: &dir},
+	} {
+		if err := alter(bad); !errors.Is(err, kerr.InvalidConfig) {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+	n.close(t)
+	n = open(t, dir)
+	defer n.close(t)
+	configs, err := kadm.NewClient(n.client(t)).DescribeTopicConfigs(ctx, "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, c := range configs[0].Configs {
+		got[c.Key] = c.MaybeValue()
+	}
+	if got["retention.bytes"] != bytes || got["retention.ms"] != "-1" || got["max.message.bytes"] != size {
+		t.Fatalf("settings after the restart: %v", got)
+	}
+}

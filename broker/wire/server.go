@@ -39,6 +39,8 @@ type Server struct {
 	hardCtx context.Context
 	hard    context.CancelFunc
 
+	alter sync.Mutex // a change of settings reads, changes and writes them
+
 	mu     sync.Mutex
 	conns  map[*conn]struct{}
 	closed bool
@@ -83,7 +85,7 @@ func newServer(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, log: cfg.Log, lg: cfg.Logger, conns: map[*conn]struct{}{}}
-	s.table = buildTable()
+	s.table = buildTable(cfg.Log)
 	s.budget = semaphore.NewWeighted(cfg.MaxInFlightBytes)
 	s.answers = semaphore.NewWeighted(cfg.MaxFetchMemory)
 	s.pollCtx, s.poll = context.WithCancel(context.Background())

@@ -1,19 +1,25 @@
 package wire
 
+import "github.com/ledgerlake/ledgerlake/broker"
+
 // Keys that other files need to know.
 const (
 	keyProduce     = 0
 	keyAPIVersions = 18
 )
 
-// buildTable collects the rows that the files of the keys declare. A key that is not here is not announced.
-func buildTable() map[int16]api {
+// buildTable collects the rows that the files of the keys declare. A key that is not here is not announced;
+// nor is one that needs something of the Log that it does not have.
+func buildTable(log broker.Log) map[int16]api {
 	rows := []api{
 		apiProduce(), apiFetch(), apiListOffsets(), apiMetadata(),
 		apiOffsetCommit(), apiOffsetFetch(), apiFindCoordinator(),
 		apiJoinGroup(), apiHeartbeat(), apiLeaveGroup(), apiSyncGroup(), apiDescribeGroups(), apiListGroups(),
 		apiAPIVersions(), apiCreateTopics(), apiDeleteTopics(), apiDeleteRecords(),
 		apiInitProducerID(), apiDescribeConfigs(), apiDeleteGroups(), apiDescribeCluster(),
+	}
+	if _, ok := log.(configSetter); ok {
+		rows = append(rows, apiIncrementalAlterConfigs())
 	}
 	t := make(map[int16]api, len(rows))
 	for _, a := range rows {
