@@ -249,6 +249,27 @@ func TestCheckpointInBackground(t *testing.T) {
 	}
 }
 
+// TestShortLivedWriters: a process that opens the table for one commit must not checkpoint each time.
+func TestShortLivedWriters(t *testing.T) {
+	store := mem.New()
+	mustCreate(t, store, Config{})
+	for i := range 25 {
+		l, err := Open(t.Context(), store, Config{CheckpointInterval: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustCommit(t, l, Commit{ReadVersion: Version(i), Adds: []Add{add(fmt.Sprint(i))}})
+		l.Close()
+	}
+	found, err := list(t.Context(), store, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found.checkpoints) != 2 || found.checkpoints[0].version != 20 || found.checkpoints[1].version != 10 {
+		t.Fatalf("checkpoints %+v", found.checkpoints)
+	}
+}
+
 func TestBrokenCheckpointIsNotNamed(t *testing.T) {
 	store := mem.New()
 	l := mustCreate(t, store, Config{CheckpointInterval: -1})

@@ -109,6 +109,7 @@ func replay(ctx context.Context, store objstore.Store, l *listing, c *checkpoint
 		if err := s.applyCheckpoint(ctx, store, c, gated); err != nil {
 			return nil, err
 		}
+		s.base = c.version
 		s.timestamp = c.files[0].modTime
 		if f, ok := l.commits[c.version]; ok {
 			s.timestamp = f.modTime

@@ -26,7 +26,7 @@ type Log struct {
 	mu           sync.Mutex // guards what follows; never held over calls to the store
 	snap         *Snapshot  // of state, nil while that moves on
 	recent       recentCommits
-	checkpointed Version // newest version that this Log knows a checkpoint of or tried one for
+	checkpointed Version // newest version that a checkpoint is known of or was tried for
 	busy         bool    // a checkpoint is under way
 	closed       bool
 }
@@ -195,6 +195,7 @@ func (l *Log) refresh(ctx context.Context) (*Snapshot, error) {
 		return nil, err
 	}
 	l.state = s
+	l.sawCheckpoint(s.base)
 	return l.cut(), nil
 }
 
@@ -202,6 +203,13 @@ func (l *Log) refresh(ctx context.Context) (*Snapshot, error) {
 func (l *Log) drop() {
 	l.state = nil
 	l.setCurrent(nil)
+}
+
+// sawCheckpoint counts the checkpoints of other writers, so that the work is not done twice.
+func (l *Log) sawCheckpoint(v Version) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.checkpointed = max(l.checkpointed, v)
 }
 
 // errMoved says that the version of the state is not in the log any more.
@@ -217,6 +225,9 @@ func (l *Log) advance(ctx context.Context) error {
 	if !found.holds(s.version) {
 		// Cleaned up, or the table was made anew: committing after our version would tear a hole into the log.
 		return errMoved
+	}
+	if len(found.checkpoints) > 0 {
+		l.sawCheckpoint(found.checkpoints[0].version)
 	}
 	if found.newest <= s.version {
 		return nil

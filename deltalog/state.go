@@ -75,7 +75,8 @@ func (w view[T]) all() iter.Seq[*T] {
 // state is the replayed log: the mutable thing behind a Log from which snapshots are cut.
 type state struct {
 	version   Version
-	timestamp int64 // ms
+	base      Version // of the checkpoint that the replay began with, -1 for none
+	timestamp int64   // ms
 	ict       int64 // in-commit timestamp of version, 0 when it has none
 	protocol  *Protocol
 	metadata  *Metadata
@@ -91,7 +92,7 @@ type state struct {
 }
 
 func newState() *state {
-	return &state{version: -1, fileAt: map[string]int32{}, graveAt: map[string]int32{}, intern: newInterner()}
+	return &state{version: -1, base: -1, fileAt: map[string]int32{}, graveAt: map[string]int32{}, intern: newInterner()}
 }
 
 // apply replays one version. After an error the state is spoiled and must be dropped.
@@ -111,6 +112,9 @@ func (s *state) apply(v Version, a *actions, fromCheckpoint bool) error {
 		for i := range a.adds {
 			a.adds[i].PartitionValues = s.intern.values(a.adds[i].PartitionValues)
 		}
+	}
+	if len(s.fileAt) == 0 && len(a.adds) > chunkSize {
+		s.fileAt = make(map[string]int32, len(a.adds))
 	}
 	first := s.files.n
 	r := 0

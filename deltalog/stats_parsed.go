@@ -129,10 +129,13 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// appendMicros writes a time with all its digits: shorter forms would have to be rounded, and which way depends
-// on whether it is a lower or an upper bound.
+// appendMicros writes a time with the usual milliseconds, or with all its digits when there are more: to round
+// them one would have to know whether it is a lower or an upper bound.
 func appendMicros(dst []byte, micros int64, utc bool) []byte {
-	layout := "2006-01-02T15:04:05.000000"
+	layout := "2006-01-02T15:04:05.000"
+	if micros%1000 != 0 {
+		layout = "2006-01-02T15:04:05.000000"
+	}
 	if utc {
 		layout += "Z"
 	}
