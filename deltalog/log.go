@@ -269,6 +269,7 @@ func (l *Log) applyNext(f logFile, a *actions) error {
 func (l *Log) cut() *Snapshot {
 	snap, _ := l.current()
 	if snap == nil {
+		l.state.dropExpired(l.cfg.Clock().UnixMilli())
 		l.state.compact()
 		snap = l.state.snapshot()
 		l.setCurrent(snap)

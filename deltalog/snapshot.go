@@ -90,5 +90,6 @@ func (s *Snapshot) SizeBytes() int64 { return s.bytes }
 // Files gives the table's files, older ones first.
 func (s *Snapshot) Files() iter.Seq[*Add] { return s.files.all() }
 
-// Removed gives the tombstones that the log still holds.
+// Removed gives the tombstones that the log still holds. Expired ones (delta.deletedFileRetentionDuration) may
+// be left out.
 func (s *Snapshot) Removed() iter.Seq[*Remove] { return s.graves.all() }

@@ -77,7 +77,7 @@ type state struct {
 	version   Version
 	base      Version // of the checkpoint that the replay began with, -1 for none
 	timestamp int64   // ms
-	ict       int64 // in-commit timestamp of version, 0 when it has none
+	ict       int64   // in-commit timestamp of version, 0 when it has none
 	protocol  *Protocol
 	metadata  *Metadata
 	schema    *StructType
@@ -88,7 +88,9 @@ type state struct {
 	graves    timeline[Remove]
 	graveAt   map[string]int32
 	bytes     int64
-	intern    *interner // of partition values across commits
+	// keptGraves is the number of tombstones after the last dropExpired.
+	keptGraves int
+	intern     *interner // of partition values across commits
 }
 
 func newState() *state {
@@ -206,32 +208,43 @@ func (s *state) bury(v Version, r *Remove) {
 // Snapshots keep the old chunks.
 func (s *state) compact() {
 	if s.files.n > 1024 && s.files.live*2 < s.files.n {
-		s.files, s.fileAt = rebuild(s.files.view(s.version), func(a *Add) string { return fileKey(a.Path, a.DeletionVector) })
-		for a := range s.files.view(s.version).all() { // let go of the memory that they share with ended files
-			a.Stats = strings.Clone(a.Stats)
-		}
+		s.files, s.fileAt = rebuild(s.files.view(s.version), func(a *Add) string {
+			// Their text lies in one piece of memory with that of ended files: let go of it.
+			a.Path, a.Stats = strings.Clone(a.Path), strings.Clone(a.Stats)
+			return fileKey(a.Path, a.DeletionVector)
+		})
 	}
 	if s.graves.n > 1024 && s.graves.live*2 < s.graves.n {
-		s.graves, s.graveAt = rebuild(s.graves.view(s.version), func(r *Remove) string { return fileKey(r.Path, r.DeletionVector) })
+		s.graves, s.graveAt = rebuild(s.graves.view(s.version), func(r *Remove) string {
+			r.Path, r.Stats = strings.Clone(r.Path), strings.Clone(r.Stats)
+			return fileKey(r.Path, r.DeletionVector)
+		})
 	}
 }
 
-func rebuild[T any](w view[T], key func(*T) string) (timeline[T], map[string]int32) {
+// rebuild copies what lives. own makes a copy independent of the original and gives its key.
+func rebuild[T any](w view[T], own func(*T) string) (timeline[T], map[string]int32) {
 	var t timeline[T]
 	at := make(map[string]int32, w.live)
 	for x := range w.all() {
-		at[key(x)] = int32(t.push(*x))
+		i := t.push(*x)
+		at[own(t.at(i))] = int32(i)
 	}
 	return t, at
 }
 
-// dropGraves forgets tombstones that are older than keep, so that memory is bounded by the retention window.
-func (s *state) dropGraves(olderThan int64) {
+// dropExpired forgets tombstones whose time is over when their number has doubled since the last time, so that
+// memory is bounded by what the table's retention asks for.
+func (s *state) dropExpired(now int64) {
+	if s.graves.live < 1024 || s.graves.live < 2*s.keptGraves {
+		return
+	}
+	keep := now - tombstoneRetention(s.metadata).Milliseconds()
 	for k, i := range s.graveAt {
-		if ts := s.graves.at(int(i)).DeletionTimestamp; ts == nil || *ts <= olderThan {
+		if ts := s.graves.at(int(i)).DeletionTimestamp; ts == nil || *ts <= keep {
 			s.graves.end(int(i), s.version)
 			delete(s.graveAt, k)
 		}
 	}
-	s.compact()
+	s.keptGraves = s.graves.live
 }
