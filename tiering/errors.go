@@ -39,6 +39,10 @@ func (e *AheadError) Error() string {
 // ErrRunning is returned by a second Run.
 var ErrRunning = errors.New("tiering: Run was called before")
 
+// ErrStopTimeout means that the commit at the end of Run took longer than Config.StopTimeout. Nothing is lost:
+// the next start tiers what is missing.
+var ErrStopTimeout = errors.New("the last commit was not made within")
+
 // errRestart ends a session whose buffers hold partitions that were taken away.
 var errRestart = errors.New("partitions were lost")
 

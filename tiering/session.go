@@ -135,6 +135,7 @@ func (s *session) run(stop context.Context) (err error) {
 		s.cancel()
 		s.wg.Wait()
 		s.drain()
+		s.t.stats.inFlight(s.budget.peak)
 	}()
 	if err := s.joinAll(stop); err != nil {
 		return err
@@ -154,10 +155,14 @@ func (s *session) run(stop context.Context) (err error) {
 		return err
 	}
 	stopFetch()
-	if err := s.finish(stop); err != nil {
-		return &lastCommitError{err}
+	err = s.finish(stop)
+	switch {
+	case err == nil:
+		return nil
+	case stop.Err() != nil && s.ctx.Err() != nil: // without the cancellation in its chain: this is a failure
+		return &lastCommitError{fmt.Errorf("%w %s; what is missing is tiered at the next start: %v", ErrStopTimeout, s.t.cfg.StopTimeout, err)}
 	}
-	return nil
+	return &lastCommitError{err}
 }
 
 func (s *session) joinAll(ctx context.Context) error {
@@ -331,7 +336,7 @@ func (s *session) finish(stop context.Context) error {
 				return err
 			}
 		case <-s.ctx.Done():
-			return fmt.Errorf("the last commit took longer than %s; what is missing is tiered at the next start: %w", s.t.cfg.StopTimeout, s.ctx.Err())
+			return s.ctx.Err()
 		}
 	}
 	return nil

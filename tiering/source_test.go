@@ -18,7 +18,7 @@ type fakeLog struct {
 	parts   []*fakePartition
 	changed chan struct{}
 	holds   map[int32]record.Offset
-	fetched int64 // bytes
+	asked   map[int32]record.Offset // of the newest fetch
 }
 
 type fakePartition struct {
@@ -29,7 +29,7 @@ type fakePartition struct {
 }
 
 func newFakeLog(partitions int) *fakeLog {
-	l := &fakeLog{changed: make(chan struct{}), holds: map[int32]record.Offset{}}
+	l := &fakeLog{changed: make(chan struct{}), holds: map[int32]record.Offset{}, asked: map[int32]record.Offset{}}
 	for range partitions {
 		l.parts = append(l.parts, &fakePartition{})
 	}
@@ -120,13 +120,13 @@ func (l *fakeLog) Fetch(ctx context.Context, ranges []broker.FetchRange, opts br
 		var out []broker.Fetched
 		total, special := 0, false
 		for _, r := range ranges {
+			l.asked[r.TP.Partition] = r.From
 			f := l.read(r, opts.MaxBytes-total)
 			total += len(f.Batches)
 			special = special || f.Err != nil
 			out = append(out, f)
 		}
 		changed := l.changed
-		l.fetched += int64(total)
 		l.mu.Unlock()
 		if total > 0 || special {
 			return out, nil

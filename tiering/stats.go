@@ -15,17 +15,18 @@ import (
 
 // Stats are the counters of a Tierer. They count what is committed.
 type Stats struct {
-	Records     int64 // rows and dead letters
-	Rows        int64
-	Bytes       int64 // of keys and values
-	DeadLetters int64
-	Commits     int64
-	Lost        int64            // offsets that retention dropped before they were tiered
-	Restarts    int64            // sessions that ended early
-	CommitTime  time.Duration    // upload and commit, of all commits
-	Version     deltalog.Version // of the last commit; -1 when there was none
-	Lag         map[int32]int64  // offsets below the last stable one that are not in the table yet
-	LakeEnd     map[int32]record.Offset
+	Records      int64 // rows and dead letters
+	Rows         int64
+	Bytes        int64 // of keys and values
+	DeadLetters  int64
+	Commits      int64
+	Lost         int64            // offsets that retention dropped before they were tiered
+	Restarts     int64            // sessions that ended early
+	PeakInFlight int64            // the most bytes of batches between source and decoders, of sessions that have ended
+	CommitTime   time.Duration    // upload and commit, of all commits
+	Version      deltalog.Version // of the last commit; -1 when there was none
+	Lag          map[int32]int64  // offsets below the last stable one that are not in the table yet
+	LakeEnd      map[int32]record.Offset
 }
 
 type counters struct {
@@ -55,6 +56,12 @@ func (c *counters) lost(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.s.Lost += n
+}
+
+func (c *counters) inFlight(peak int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.s.PeakInFlight = max(c.s.PeakInFlight, peak)
 }
 
 func (c *counters) restarted() {

@@ -13,7 +13,7 @@ import (
 
 // ownFile is the size of columns from which a partition gets a file of its own. Smaller ones share a file, so
 // that a commit of many quiet partitions is one file.
-const ownFile = 4 << 20
+const ownFile = 16 << 20
 
 // maxOpen bounds the files of single partitions that a worker has open: each has buffers of its own. Beyond it
 // a commit is made early.
