@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Events makes shop events as JSON objects of about 690 bytes (set by Pad), the same for the same seed.
+// Events makes shop events as JSON objects of about 690 bytes, the same for the same seed: 19 columns with two
+// levels of objects and a list, in one key order.
 type Events struct {
 	rng  *rand.Rand
 	pad  int
@@ -18,7 +19,7 @@ type Events struct {
 
 // NewEvents starts a stream of events; each is step later than the one before.
 func NewEvents(seed uint64, start time.Time, step time.Duration) *Events {
-	return &Events{rng: rand.New(rand.NewPCG(seed, 1)), at: start, step: step, pad: 250}
+	return &Events{rng: rand.New(rand.NewPCG(seed, 1)), at: start, step: step, pad: 165}
 }
 
 var (
@@ -26,6 +27,7 @@ var (
 	countries  = []string{"DE", "FR", "US", "JP", "BR", "IN", "GB", "NL", "SE", "KE"}
 	cities     = []string{"Berlin", "Lyon", "Austin", "Osaka", "Recife", "Pune", "Leeds", "Delft", "Malmo", "Nairobi"}
 	tagWords   = []string{"promo", "mobile", "returning", "gift", "express", "newsletter", "beta"}
+	systems    = []string{"linux", "android", "ios", "windows", "macos"}
 	agents     = []string{"Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101 Firefox/128.0", "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) Safari/604.1", "okhttp/4.12.0 (Android 14; Pixel 8)"}
 )
 
@@ -69,7 +71,25 @@ func (e *Events) Next(key, value []byte) (k, v []byte) {
 		}
 		v = append(append(append(v, '"'), tagWords[r.IntN(len(tagWords))]...), '"')
 	}
-	v = append(v, `],"agent":"`...)
+	v = append(v, `],"url":"https://shop.example/p/`...)
+	v = strconv.AppendInt(v, r.Int64N(50_000), 10)
+	v = append(v, `","referrer":`...)
+	if r.IntN(3) == 0 {
+		v = append(v, `null`...)
+	} else {
+		v = append(append(append(v, `"https://search.example/?q=`...), tagWords[r.IntN(len(tagWords))]...), '"')
+	}
+	v = append(v, `,"ip":"10.`...)
+	v = fmt.Appendf(v, "%d.%d.%d", r.IntN(256), r.IntN(256), r.IntN(256))
+	v = append(v, `","device":{"os":"`...)
+	v = append(v, systems[r.IntN(len(systems))]...)
+	v = append(v, `","screen":{"width":`...)
+	v = strconv.AppendInt(v, int64(320+16*r.IntN(140)), 10)
+	v = append(v, `,"height":`...)
+	v = strconv.AppendInt(v, int64(480+16*r.IntN(100)), 10)
+	v = append(v, `}},"latency_ms":`...)
+	v = strconv.AppendFloat(v, float64(r.IntN(400_000))/1000, 'f', 3, 64)
+	v = append(v, `,"agent":"`...)
 	v = append(v, agents[r.IntN(len(agents))]...)
 	v = append(v, `","note":"`...)
 	for range e.pad {
