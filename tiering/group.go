@@ -2,6 +2,11 @@ package tiering
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ledgerlake/ledgerlake/broker"
 )
 
 // Assign adds partitions, in a Tierer with Config.Manual. It waits for those that are still being revoked.
@@ -122,4 +127,49 @@ func (t *Tierer) releaseRevoked() {
 			close(a.released)
 		}
 	}
+}
+
+// reconcile follows what Assign, Revoke and Lose have asked for.
+func (s *session) reconcile(ctx context.Context) error {
+	gone, leaving, joining := s.t.changes(s.parts)
+	if gone {
+		return errRestart
+	}
+	for _, p := range leaving {
+		s.parts[p] = true
+		s.fetch.remove(p)
+		s.want = true
+	}
+	return s.joinNew(ctx, joining)
+}
+
+func (s *session) joinNew(ctx context.Context, parts []int32) error {
+	if len(parts) == 0 {
+		return nil
+	}
+	snap, err := s.t.cfg.Table.Log.Snapshot(ctx)
+	if err != nil {
+		return fmt.Errorf("read table: %w", err)
+	}
+	for _, p := range parts {
+		if err := s.join(ctx, p, snap); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addNew looks for partitions that were added to the topic.
+func (s *session) addNew(ctx context.Context) error {
+	if s.t.cfg.Manual || s.t.cfg.Partitions != nil || s.t.cfg.UntilEnd {
+		return nil
+	}
+	all, err := s.t.cfg.Source.Partitions(ctx, s.t.cfg.Topic)
+	if errors.Is(err, broker.ErrUnknownTopic) {
+		return fmt.Errorf("topic %s: %w", s.t.cfg.Topic, err)
+	}
+	if err != nil {
+		return nil //nolint:nilerr // the next look may do better, and what is known goes on
+	}
+	return s.joinNew(ctx, slices.DeleteFunc(all, func(p int32) bool { _, known := s.parts[p]; return known }))
 }
