@@ -83,3 +83,10 @@ func (r *Raw) Arrays() []arrow.Array { return nil }
 
 // Reset drops the rows.
 func (r *Raw) Reset() { r.rows = 0 }
+
+// ForTable gives the JSON decoder of a table's payload columns. Tiering and the reader's tail both take it
+// from here, so that a record becomes the same row on both sides of the seam. Values are coerced: a column
+// that was inferred as string from values of several types takes them all.
+func ForTable(payload *arrow.Schema) (*JSON, error) {
+	return NewJSON(payload, JSONOptions{Coerce: true})
+}

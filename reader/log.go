@@ -48,7 +48,7 @@ func newLogSide(c *Cursor) (*logSide, error) {
 		if c.cfg.Format == "raw" {
 			return nil, fmt.Errorf("table has payload columns %v; format raw cannot fill them from the log", fieldNames(payload))
 		}
-		d, err := decode.NewJSON(payload, decode.JSONOptions{})
+		d, err := decode.ForTable(payload)
 		if err != nil {
 			return nil, err
 		}

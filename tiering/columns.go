@@ -57,7 +57,7 @@ func (s *session) newDecoder() (decode.Decoder, error) {
 			return decode.NewRaw(), nil
 		}
 	}
-	d, err := decode.NewJSON(s.payload, decode.JSONOptions{})
+	d, err := decode.ForTable(s.payload)
 	if err != nil {
 		return nil, fmt.Errorf("make decoder: %w", err)
 	}

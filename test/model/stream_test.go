@@ -346,7 +346,7 @@ func (w *world) finish() {
 // TestStream is the whole-engine property: whatever is produced, tiered with store faults, dropped from the
 // log, crashed and recovered, a read from any offset gives the acknowledged records once and in order.
 func TestStream(t *testing.T) {
-	seeds := 60
+	seeds := 30
 	if testing.Short() {
 		seeds = 10
 	}
