@@ -190,3 +190,46 @@ func protocolFor(s *StructType, conf map[string]string) (Protocol, error) {
 	}
 	return p, nil
 }
+
+// legacyFeatures are the features that a writer version below 7 (and a reader version below 3) stands for.
+func legacyFeatures(p *Protocol) []string {
+	var out []string
+	if w := p.MinWriterVersion; w < 7 {
+		for _, f := range []struct {
+			from int32
+			name string
+		}{{2, "appendOnly"}, {2, "invariants"}, {3, "checkConstraints"}, {4, "changeDataFeed"}, {4, "generatedColumns"},
+			{5, "columnMapping"}, {6, "identityColumns"}} {
+			if w >= f.from {
+				out = append(out, f.name)
+			}
+		}
+	}
+	return out
+}
+
+// checkUpgrade refuses a new protocol that takes away what the table has: dropping a feature needs the history
+// rewritten, which this package does not do.
+func checkUpgrade(old, p *Protocol) error {
+	if p.MinReaderVersion < old.MinReaderVersion || p.MinWriterVersion < old.MinWriterVersion {
+		return fmt.Errorf("%w: protocol (%d,%d) is lower than the table's (%d,%d)", ErrInvalidCommit,
+			p.MinReaderVersion, p.MinWriterVersion, old.MinReaderVersion, old.MinWriterVersion)
+	}
+	have := append(legacyFeatures(p), p.WriterFeatures...)
+	for _, f := range append(legacyFeatures(old), old.WriterFeatures...) {
+		if !slices.Contains(have, f) {
+			return fmt.Errorf("%w: the new protocol drops feature %s", ErrInvalidCommit, f)
+		}
+	}
+	for _, f := range old.ReaderFeatures {
+		if !slices.Contains(p.ReaderFeatures, f) {
+			return fmt.Errorf("%w: the new protocol drops reader feature %s", ErrInvalidCommit, f)
+		}
+	}
+	for _, f := range p.ReaderFeatures {
+		if !slices.Contains(p.WriterFeatures, f) {
+			return fmt.Errorf("%w: reader feature %s is not among the writer features", ErrInvalidCommit, f)
+		}
+	}
+	return nil
+}

@@ -134,3 +134,33 @@ func TestCreateProtocol(t *testing.T) {
 		l.Close()
 	}
 }
+
+func TestProtocolUpgrades(t *testing.T) {
+	old := Protocol{1, 2, nil, nil}
+	for _, c := range []struct {
+		p  Protocol
+		ok bool
+	}{
+		{Protocol{1, 2, nil, nil}, true},
+		{Protocol{1, 4, nil, nil}, true},
+		{Protocol{1, 1, nil, nil}, false},
+		{Protocol{1, 7, nil, []string{"appendOnly", "invariants", "domainMetadata"}}, true},
+		{Protocol{1, 7, nil, []string{"domainMetadata"}}, false}, // forgets what version 2 stands for
+		{Protocol{3, 7, []string{"timestampNtz"}, []string{"appendOnly", "invariants", "timestampNtz"}}, true},
+		{Protocol{3, 7, []string{"timestampNtz"}, []string{"appendOnly", "invariants"}}, false},
+		{Protocol{3, 7, []string{"teleport"}, []string{"appendOnly", "invariants", "teleport"}}, false},
+	} {
+		store := mem.New()
+		l := mustCreate(t, store, Config{})
+		_, err := l.Commit(t.Context(), Commit{Protocol: &c.p})
+		if (err == nil) != c.ok {
+			t.Errorf("%+v -> %+v: %v", old, c.p, err)
+		}
+		if got := loadAll(t, store).Protocol(); c.ok && got.MinWriterVersion != c.p.MinWriterVersion {
+			t.Errorf("%+v", got)
+		}
+	}
+	if err := checkUpgrade(&Protocol{3, 7, []string{"v2Checkpoint"}, []string{"v2Checkpoint"}}, &Protocol{3, 7, nil, []string{"v2Checkpoint"}}); err == nil {
+		t.Error("a reader feature was dropped")
+	}
+}

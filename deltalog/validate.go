@@ -80,6 +80,9 @@ func (t *transaction) actions(snap *Snapshot) (*actions, error) {
 	a := &actions{adds: c.Adds, removes: c.Removes, txns: c.Txns, domains: c.Domains}
 	if c.Protocol != nil {
 		protocol, a.protocol = c.Protocol, c.Protocol
+		if err := checkUpgrade(snap.protocol, c.Protocol); err != nil {
+			return nil, err
+		}
 	}
 	if c.Metadata != nil {
 		m := *c.Metadata
