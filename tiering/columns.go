@@ -68,12 +68,14 @@ func (s *session) newDecoder() (decode.Decoder, error) {
 }
 
 // nulls leaves the payload columns of a table empty: the values are opaque.
-type nulls struct{ *decode.JSON }
+type nulls struct{ decode.Decoder }
 
 func (n nulls) Append([]byte) error {
 	n.AppendNull()
 	return nil
 }
+
+func (n nulls) Bytes() int64 { return decoderSize(n.Decoder) }
 
 // newRows gives columns for a partition, used ones when there are some.
 func (s *session) newRows(partition int32) (*rows, error) {

@@ -53,12 +53,13 @@ func (r *rows) reset() {
 }
 
 // size is the memory that the columns take.
-func (r *rows) size() int64 {
-	n := r.sys.Bytes()
-	if d, ok := r.dec.(interface{ Bytes() int64 }); ok {
-		n += d.Bytes()
+func (r *rows) size() int64 { return r.sys.Bytes() + decoderSize(r.dec) }
+
+func decoderSize(d decode.Decoder) int64 {
+	if s, ok := d.(interface{ Bytes() int64 }); ok {
+		return s.Bytes()
 	}
-	return n
+	return 0
 }
 
 // cursor is a worker's view of one partition since the last cut.
