@@ -205,7 +205,7 @@ func (r *rig) want(skip ...place) map[place]string {
 		var filter record.AbortFilter
 		var aborted []record.AbortedTxn
 		for _, a := range part.aborted {
-			aborted = append(aborted, record.AbortedTxn{ProducerID: a.ProducerID, First: a.First})
+			aborted = append(aborted, record.AbortedTxn(a))
 		}
 		filter.Reset(aborted)
 		for _, raw := range part.batches {

@@ -366,6 +366,10 @@ func TestGap(t *testing.T) {
 	if got, _ := rows(t, r.store); len(got) != 20 || got[place{0, 20}] == nil {
 		t.Errorf("%d rows", len(got))
 	}
+	commit, err := r.store.Get(t.Context(), "_delta_log/00000000000000000002.json")
+	if err != nil || !strings.Contains(string(commit), "0:[10,20)") { // the hole has its reason in the history
+		t.Errorf("the commit does not record what was lost: %s, %v", commit, err)
+	}
 	r.log.update(0, func(p *fakePartition) { p.bounds.Start, p.bounds.Stable, p.bounds.End = 0, 5, 5 })
 	var ahead *tiering.AheadError
 	if _, err := r.run(t.Context()); !errors.As(err, &ahead) {

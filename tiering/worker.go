@@ -151,7 +151,7 @@ func (w *worker) decode(ctx context.Context, c *chunk) error {
 	}
 	w.aborted = w.aborted[:0]
 	for _, a := range c.aborted {
-		w.aborted = append(w.aborted, record.AbortedTxn{ProducerID: a.ProducerID, First: a.First})
+		w.aborted = append(w.aborted, record.AbortedTxn(a))
 	}
 	w.filter.Reset(w.aborted)
 	for rest := c.batches; len(rest) > 0; {
