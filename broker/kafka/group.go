@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -22,6 +23,8 @@ type GroupConfig struct {
 	Group      string
 	Topics     []string
 	InstanceID string // static membership; empty for none
+	// SessionTimeout is how long the group waits for a member that died before others get its partitions; default 45 s.
+	SessionTimeout time.Duration
 
 	// The callbacks are called one at a time, with partitions ascending. A rebalance waits for OnRevoked, which
 	// must finish within the group's rebalance timeout: flush, commit, return. OnLost is for partitions that
@@ -68,6 +71,9 @@ func JoinGroup(ctx context.Context, cfg GroupConfig) (*Group, error) {
 	}
 	if cfg.InstanceID != "" {
 		opts = append(opts, kgo.InstanceID(cfg.InstanceID))
+	}
+	if cfg.SessionTimeout != 0 {
+		opts = append(opts, kgo.SessionTimeout(cfg.SessionTimeout), kgo.HeartbeatInterval(cfg.SessionTimeout/10))
 	}
 	cl, err := cfg.newClient(life, opts...)
 	if err != nil {

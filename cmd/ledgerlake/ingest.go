@@ -13,12 +13,18 @@ import (
 	"github.com/ledgerlake/ledgerlake/tiering"
 )
 
+// groupFlags name the consumer group that shares the work.
+type groupFlags struct {
+	name    string
+	session time.Duration
+}
+
 func newIngest() *cobra.Command {
 	var (
 		conn       kafkaFlags
 		store      storeFlags
 		plan       topicPlan
-		group      string
+		group      groupFlags
 		schemaFile string
 		onGap      string
 	)
@@ -41,7 +47,7 @@ TABLE_dead_letters and hold up nothing.`,
 			if plan.topic == "" || plan.tableURL == "" {
 				return errors.New("--topic and --table are both needed")
 			}
-			if group != "" && plan.tiering.UntilEnd {
+			if group.name != "" && plan.tiering.UntilEnd {
 				return errors.New("--group and --until-latest do not go together: a bounded run reads all partitions itself")
 			}
 			if plan.tiering.OnGap, err = tiering.ParseGapPolicy(onGap); err != nil {
@@ -63,7 +69,7 @@ TABLE_dead_letters and hold up nothing.`,
 			}
 			defer src.Close()
 			plan.source = src
-			if group != "" {
+			if group.name != "" {
 				plan.tiering.Manual = true
 			}
 			tr, tab, err := plan.open(ctx)
@@ -71,7 +77,7 @@ TABLE_dead_letters and hold up nothing.`,
 				return err
 			}
 			start := time.Now()
-			if group != "" {
+			if group.name != "" {
 				g, err := joinGroup(ctx, kcfg, group, plan.topic, tr)
 				if err != nil {
 					return errors.Join(err, tr.Close(), tab.Log.Close())
@@ -94,7 +100,8 @@ TABLE_dead_letters and hold up nothing.`,
 	f.StringVar(&plan.topic, "topic", "", "topic to read (required)")
 	f.StringVar(&plan.tableURL, "table", "", "table: a path or s3://bucket/prefix; made when it is not there (required)")
 	f.StringVar(&plan.app, "app", "", "name under which positions are kept in the table (default: the topic)")
-	f.StringVar(&group, "group", "", "share the partitions with other processes of this consumer group")
+	f.StringVar(&group.name, "group", "", "share the partitions with other processes of this consumer group")
+	f.DurationVar(&group.session, "session-timeout", 45*time.Second, "with --group: partitions of a process that died go to others after this")
 	f.StringVar(&plan.format, "format", "auto", "values: json (columns), raw (bytes), or auto (look at the first records of a new table)")
 	f.StringVar(&schemaFile, "schema", "", "file with the payload columns of a new table, a Delta schema in JSON")
 	f.StringVar(&onGap, "on-gap", "fail", "when the log has dropped records that the table lacks: fail, or earliest (go on with a report)")
@@ -104,9 +111,9 @@ TABLE_dead_letters and hold up nothing.`,
 }
 
 // joinGroup lets a consumer group say which partitions this process tiers.
-func joinGroup(ctx context.Context, cfg kafka.Config, group, topic string, tr *tiering.Tierer) (*kafka.Group, error) {
+func joinGroup(ctx context.Context, cfg kafka.Config, group groupFlags, topic string, tr *tiering.Tierer) (*kafka.Group, error) {
 	return kafka.JoinGroup(ctx, kafka.GroupConfig{
-		Config: cfg, Group: group, Topics: []string{topic},
+		Config: cfg, Group: group.name, SessionTimeout: group.session, Topics: []string{topic},
 		OnAssigned: func(ctx context.Context, _ string, parts []int32) { tr.Assign(ctx, parts) },
 		OnRevoked:  func(ctx context.Context, _ string, parts []int32) { tr.Revoke(ctx, parts) },
 		OnLost:     func(ctx context.Context, _ string, parts []int32) { tr.Lose(ctx, parts) },

@@ -28,6 +28,17 @@ func endOffsets(t testing.TB, ctx context.Context, client *kgo.Client, topic str
 	return ends
 }
 
+// Ends gives the last stable end of each partition of a topic.
+func Ends(t testing.TB, addr, topic string) map[int32]int64 {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	return endOffsets(t, t.Context(), client, topic)
+}
+
 // CreateTopic makes a topic on any Kafka.
 func CreateTopic(t testing.TB, addr, topic string, partitions int32) {
 	t.Helper()

@@ -1,0 +1,91 @@
+package crash
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/test/harness"
+)
+
+// Two ingest processes share 12 partitions of a real Kafka as a consumer group, while a producer commits and
+// aborts transactions. Both are killed at random moments, so that partitions move between them. Meanwhile a
+// reader starts at random offsets and crosses from the table into the log. In the end each committed record
+// is in the table once (I3) and every read was in order and complete (I4).
+//
+// LEDGERLAKE_KILLS=20 LEDGERLAKE_RATE=20000 is the long form.
+func TestGroupOfIngestsIsKilled(t *testing.T) {
+	k := harness.Kafka(t)
+	const partitions = 12
+	harness.CreateTopic(t, k.Addr, "events", partitions)
+	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
+	rng := rand.New(rand.NewPCG(seed, 3))
+	table := filepath.Join(t.TempDir(), "events")
+	base := []string{"ingest", "--brokers", k.Addr, "--topic", "events", "--table", table, "--format", "json",
+		"--schema", harness.WriteEventSchema(t), "--log-level", "warn"}
+	member := append(append([]string{}, base...), "--group", "g", "--session-timeout", "6s", "--flush-age", "200ms")
+
+	load := harness.StartLoad(t, harness.LoadConfig{Addr: k.Addr, Topic: "events", Seed: seed, Transactions: true, Rate: rate(t)})
+	procs := []*harness.Process{harness.Start(t, member...), harness.Start(t, member...)}
+	kills := harness.Kills(t, 5)
+	for kill := range kills {
+		time.Sleep(time.Duration(500+rng.IntN(4000)) * time.Millisecond)
+		i := rng.IntN(len(procs))
+		select {
+		case <-procs[i].Done():
+			t.Fatalf("before kill %d: a member ended by itself:\n%s", kill, procs[i].Log())
+		default:
+		}
+		procs[i].Kill()
+		procs[i] = harness.Start(t, member...)
+		readOverSeam(t, rng, k.Addr, table, partitions)
+	}
+	acked := load.Stop(t)
+	for _, p := range procs {
+		p.Kill()
+	}
+	before := countRows(t, table)
+	harness.Run(t, nil, append(base, "--until-latest")...)
+	t.Logf("%d events (%d aborted) through %d kills; %d were in the table before the last run", len(acked), load.Aborted(), kills, before)
+	if before == 0 || load.Aborted() == 0 {
+		t.Error("nothing was committed before the last run, or nothing was aborted: the kills prove nothing")
+	}
+	harness.WantAcked(t, "the table", harness.DecodeRows(t, harness.Run(t, nil, "read", table, "--output", "ndjson")), seed, acked)
+	harness.Run(t, nil, "check", table)
+}
+
+func rate(t *testing.T) int {
+	rate := 3000
+	if s := os.Getenv("LEDGERLAKE_RATE"); s != "" {
+		if _, err := fmt.Sscan(s, &rate); err != nil || rate < 1 {
+			t.Fatalf("LEDGERLAKE_RATE %q is not a number of records a second", s)
+		}
+	}
+	return rate
+}
+
+// readOverSeam reads each partition from a random offset up to now and compares it with the log alone. The
+// log still holds everything, so both must give the same offsets: those of committed records, in order.
+func readOverSeam(t *testing.T, rng *rand.Rand, addr, table string, partitions int) {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(table, "_delta_log")); err != nil {
+		return // no table yet
+	}
+	ends := harness.Ends(t, addr, "events")
+	var from, until []string
+	for p := range int32(partitions) {
+		end := ends[p]
+		from = append(from, fmt.Sprintf("%d:%d", p, end-rng.Int64N(min(end, 20_000)+1)))
+		until = append(until, fmt.Sprintf("%d:%d", p, end))
+	}
+	args := []string{"read", "kafka://" + addr + "/events", "--from", strings.Join(from, ","), "--until", strings.Join(until, ","), "--log-level", "warn"}
+	alone := harness.DecodeRows(t, harness.Run(t, nil, append(args, "--columns", "_partition,_offset,_value")...))
+	both := harness.DecodeRows(t, harness.Run(t, nil, append(args, "--columns", "_partition,_offset,_value", "--table", table)...))
+	harness.InOrder(t, "the log", alone)
+	harness.InOrder(t, "table and log", both)
+	harness.SameRows(t, "table and log", harness.ByPosition(t, "table and log", both), "the log", harness.ByPosition(t, "the log", alone))
+}
