@@ -28,10 +28,11 @@ func newInspect() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "inspect TARGET",
-		Short: "Show what is in a table, a served directory or a segment file",
+		Short: "Show what is in a table, a served directory, or a segment or journal file",
 		Long: `inspect shows what is in TARGET and changes nothing:
   a table (path or s3:// URI)   version, protocol, files, rows, bytes, positions, columns, newest commits
   a segment file NNN.log        each record batch: offsets, producer, codec, times
+  a journal file NNN.wal        each frame: what was made durable before it was acknowledged
   a served directory            its topics with the bounds of the log and the lake end (when it is stopped)`,
 		Example: `  ledgerlake inspect ./data/lake/events
   ledgerlake inspect ./data/lake/events --json
@@ -42,6 +43,8 @@ func newInspect() *cobra.Command {
 			switch {
 			case strings.HasSuffix(target, ".log"):
 				return inspectSegment(out, target, asJSON, limit)
+			case strings.HasSuffix(target, ".wal"):
+				return inspectJournal(cmd.Context(), out, target, asJSON, limit)
 			case !strings.Contains(target, "://") && servedDir(target):
 				return inspectServed(cmd, out, target, asJSON)
 			}
@@ -57,8 +60,8 @@ func newInspect() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&asJSON, "json", false, "one JSON object (a line a batch for a segment)")
-	f.IntVar(&limit, "limit", 20, "newest commits, or first batches, to show")
+	f.BoolVar(&asJSON, "json", false, "one JSON object (a line a batch or frame for a file of the log)")
+	f.IntVar(&limit, "limit", 20, "newest commits, or first batches or frames, to show")
 	store.register(f)
 	return cmd
 }
