@@ -99,7 +99,7 @@ func openEngine(ctx context.Context, cfg engineConfig) (*engine, error) {
 		DefaultTopic: cfg.topic, RetentionInterval: cfg.retentionInterval, Logger: cfg.log,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("open log: %w", err)
+		return nil, fmt.Errorf("open the log of %s: %w", cfg.dir, err)
 	}
 	e.log = log
 	if err := e.createTopics(ctx); err != nil {
