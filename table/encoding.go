@@ -12,6 +12,10 @@ import (
 
 // writerProperties choose how a file is encoded. A dictionary costs the Parquet library several allocations a
 // value, so only columns whose first rows repeat get one; offsets and times are written as differences.
+//
+// Rows are handed to an encoder 512 at a time and pages end at 256 KiB: the library looks at a page's size only
+// between such steps and copies a page several times, so a page should stay in the processor's cache. The raw
+// value of a record is nothing that anybody prunes files by and is spared the comparisons.
 func writerProperties(first arrow.RecordBatch, n Names, o WriterOptions, mem memory.Allocator) *parquet.WriterProperties {
 	props := []parquet.WriterProperty{
 		parquet.WithAllocator(mem),
@@ -20,10 +24,12 @@ func writerProperties(first arrow.RecordBatch, n Names, o WriterOptions, mem mem
 		parquet.WithDataPageVersion(parquet.DataPageV1),
 		parquet.WithVersion(parquet.V2_6),
 		parquet.WithMaxRowGroupLength(o.RowGroupRows),
-		parquet.WithBatchSize(8192),
+		parquet.WithBatchSize(512),
+		parquet.WithDataPageSize(256 << 10),
 		parquet.WithCreatedBy("ledgerlake"),
 		parquet.WithRootName("spark_schema"),
 		parquet.WithStats(true),
+		parquet.WithStatsFor(n.Value, false),
 	}
 	for i, f := range first.Schema().Fields() {
 		switch f.Name {
