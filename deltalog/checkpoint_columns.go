@@ -93,7 +93,10 @@ func (c *columnWriter) flush() error {
 	if c.rows == 0 {
 		return nil
 	}
-	rg := c.w.AppendRowGroup()
+	rg, err := c.w.AppendRowGroupChecked()
+	if err != nil {
+		return err
+	}
 	for i := range c.leaves {
 		l := &c.leaves[i]
 		l.pad(c.rows)

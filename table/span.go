@@ -312,6 +312,3 @@ func appendQuoted(dst []byte, s string) []byte {
 	}
 	return append(dst, q...)
 }
-
-// maxStatsTime is what a timestamp in statistics may be below the real one: others cut them to milliseconds.
-const maxStatsTime = time.Millisecond

@@ -206,8 +206,7 @@ func (l *Log) Close() error {
 	var err error
 	l.closer.Do(func() {
 		close(l.closed)
-		l.life.Lock() // all changes are through, and no other begins: closed is closed
-		l.life.Unlock() //nolint:staticcheck // the lock is only to wait for
+		l.drain()
 		l.queue.close()
 		l.loops.Wait()
 		if l.failure() == nil {
@@ -216,6 +215,12 @@ func (l *Log) Close() error {
 		err = errors.Join(err, l.journal.close(), l.release())
 	})
 	return err
+}
+
+// drain waits until all changes are through; closed is closed, so no other begins.
+func (l *Log) drain() {
+	l.life.Lock()
+	defer l.life.Unlock()
 }
 
 // release closes what recovery opened, and unlocks the directory.

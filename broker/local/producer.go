@@ -36,7 +36,9 @@ func (s *producer) durable(end record.Offset) *producer {
 }
 
 // lastSequence gives the sequence number of a batch's last record. Numbers wrap from 2^31-1 to 0.
-func lastSequence(h record.BatchHeader) int32 { return (h.BaseSequence + h.LastOffsetDelta) & 0x7fffffff }
+func lastSequence(h record.BatchHeader) int32 {
+	return (h.BaseSequence + h.LastOffsetDelta) & 0x7fffffff
+}
 
 // checkProducerLocked looks at the sequence numbers of a batch. It gives the first append when it is a retry.
 func (p *partition) checkProducerLocked(h record.BatchHeader) (*produced, error) {
