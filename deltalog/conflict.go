@@ -75,7 +75,7 @@ func (l *Log) summary(ctx context.Context, v Version) (*summary, error) {
 	}
 	commits, err := readCommits(ctx, l.store, []logFile{{kind: kindCommit, key: commitName(v), version: v}})
 	if errors.Is(err, objstore.ErrNotFound) {
-		return nil, fmt.Errorf("commit %d is gone from the log, cannot check it for conflicts: begin again from a new snapshot: %w", v, ErrMetadataChanged)
+		return nil, fmt.Errorf("commit %d is gone from the log, cannot check it for conflicts: begin again from a new snapshot: %w: %w", v, ErrMetadataChanged, errGone)
 	}
 	if err != nil {
 		return nil, err
@@ -157,8 +157,15 @@ func (c *Commit) dataConflict(w *summary, snap *Snapshot) error {
 	return nil
 }
 
+// errGone marks a conflict that is only assumed, since the winner could not be read.
+var errGone = errors.New("commit is cleaned up")
+
+// isConflict says whether err proves that our own commit is not in the log: all versions were read.
 func isConflict(err error) bool {
 	var t *TxnConflictError
+	if errors.Is(err, errGone) {
+		return false
+	}
 	return errors.As(err, &t) || errors.Is(err, ErrMetadataChanged) || errors.Is(err, ErrProtocolChanged) ||
 		errors.Is(err, ErrConcurrentAppend) || errors.Is(err, ErrConcurrentDelete) ||
 		errors.Is(err, ErrConcurrentDeleteRead) || errors.Is(err, ErrDomainConflict)

@@ -48,7 +48,7 @@ type Gap struct {
 
 // Reasons of a Gap.
 const (
-	GapLake        = "decided in the lake without a row"          // marker, aborted, compacted or dead-lettered
+	GapLake        = "no row in the table: a marker, aborted, compacted, a dead letter, or dropped before it was tiered"
 	GapLog         = "no record in the log"                       // marker, aborted or compacted
 	GapUndecodable = "the value does not fit the schema"          // the lake side holds it as a dead letter
 	GapLost        = "lost: neither the table nor the log has it" // retention was faster than tiering

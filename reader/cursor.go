@@ -42,6 +42,7 @@ type Cursor struct {
 	given  arrow.RecordBatch
 	left   int64 // rows that may still be given
 	closed bool
+	failed error // what Next gives from now on
 }
 
 // Open resolves where to start and end and takes the snapshot. The context is for Open alone.
@@ -98,12 +99,25 @@ func (c *Cursor) Seam() map[int32]record.Offset {
 }
 
 // Next gives the next rows, io.EOF at the end. The batch, also when retained, is valid until the following
-// call of Next or Close: log batches reuse their memory.
+// call of Next or Close: log batches reuse their memory. After an error, other than that of ctx, the cursor
+// stays where it is and gives the same error again: what follows could have a hole before it (I4). Position
+// and Token name the place to open a new one at.
 func (c *Cursor) Next(ctx context.Context) (arrow.RecordBatch, error) {
 	if c.closed {
 		return nil, errors.New("cursor is closed")
 	}
 	c.release()
+	if c.failed != nil {
+		return nil, c.failed
+	}
+	rb, err := c.next(ctx)
+	if err != nil && !errors.Is(err, io.EOF) && (ctx.Err() == nil || c.lake != nil && c.lake.pull != nil) {
+		c.failed = err
+	}
+	return rb, err
+}
+
+func (c *Cursor) next(ctx context.Context) (arrow.RecordBatch, error) {
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -211,6 +225,7 @@ func (c *Cursor) replan(ctx context.Context, p *part, logStart record.Offset) er
 				}
 			}
 			c.lake = newLakeSide(c)
+			c.log.reset() // answers to positions that the lake will move
 			return nil
 		}
 	}

@@ -9,7 +9,7 @@
 // The snapshot of the table and the positions of its partitions are taken together, so the lake part ends
 // where the txn action of that snapshot says, not where some file ends. Offsets that have no row (control
 // markers, aborted or compacted records, dead letters) are reported as gaps through Config.OnGap. Offsets
-// that neither table nor log holds stop the cursor with a *MissingError, unless Config.SkipMissing is set;
+// above the table's position that the log does not hold stop the cursor with a *MissingError, unless Config.SkipMissing is set;
 // then they are reported as a gap with reason "lost".
 //
 // When retention removes log segments under a running cursor, they are in the table by then (I6): the

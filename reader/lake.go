@@ -24,6 +24,7 @@ type lakeSide struct {
 	offCol   int
 	project  []int // scanned column of each column of the schema given; nil: as scanned
 	finished bool
+	before   []record.Offset // positions ahead of the batch in work
 }
 
 func newLakeSide(c *Cursor) *lakeSide { return &lakeSide{c: c, partCol: -1, offCol: -1} }
@@ -103,7 +104,14 @@ func (l *lakeSide) next(ctx context.Context) (arrow.RecordBatch, error) {
 	if !l.ordered {
 		return rb, nil
 	}
+	l.before = l.before[:0]
+	for _, p := range l.c.parts {
+		l.before = append(l.before, p.next)
+	}
 	if err := l.advance(rb); err != nil {
+		for i, p := range l.c.parts[:len(l.before)] {
+			p.next = l.before[i] // these rows are not given
+		}
 		rb.Release()
 		return nil, err
 	}

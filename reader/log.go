@@ -27,6 +27,8 @@ type logSide struct {
 	filter  record.AbortFilter
 	it      record.Iterator
 	in      bool          // it stands inside a batch
+	held    bool          // it stands at a record that is not taken yet
+	failed  error         // comes after the rows that were given
 	last    record.Offset // last offset of the batch that it is in
 
 	system  *table.SystemColumns
@@ -75,6 +77,9 @@ func newLogSide(c *Cursor) (*logSide, error) {
 
 // next gives a batch of one partition, or nil when it has to be called again (nothing new, or back to the lake).
 func (l *logSide) next(ctx context.Context) (arrow.RecordBatch, error) {
+	if l.failed != nil {
+		return nil, l.failed
+	}
 	if len(l.fetched) == 0 {
 		if err := l.fetch(ctx); err != nil {
 			return nil, err
@@ -133,7 +138,13 @@ func (l *logSide) fault(ctx context.Context, f *broker.Fetched) error {
 // drop leaves the rest of the first answer.
 func (l *logSide) drop() {
 	l.fetched = l.fetched[1:]
-	l.part, l.rest, l.in = nil, nil, false
+	l.part, l.rest, l.in, l.held = nil, nil, false, false
+}
+
+// reset forgets all that was fetched.
+func (l *logSide) reset() {
+	l.fetched = nil
+	l.part, l.rest, l.in, l.held = nil, nil, false, false
 }
 
 // decode fills the columns with up to BatchRows records of one partition.
@@ -143,25 +154,32 @@ func (l *logSide) decode() (arrow.RecordBatch, error) {
 	rows := 0
 	limit := int(min(int64(l.c.cfg.BatchRows), l.c.left))
 	for rows < limit && !l.part.done() {
-		if !l.in {
-			more, err := l.openBatch()
-			if err != nil {
-				return nil, err
-			}
-			if !more {
-				break
-			}
+		more, err := l.record()
+		if err != nil && rows > 0 {
+			l.failed = err // after the rows that were good
+			return l.batch(rows), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			break
+		}
+		if l.held && l.full(rows) {
+			return l.batch(rows), nil
+		}
+		if !l.held {
 			continue
 		}
-		if !l.it.Next() {
-			if err := l.it.Err(); err != nil {
-				return nil, fmt.Errorf("read %s from the log: %w", l.fetched[0].TP, err)
-			}
-			l.skipTo(l.last + 1)
-			l.in = false
-			continue
+		took, err := l.take(l.it.Record())
+		if errors.Is(err, decode.ErrFull) && rows > 0 {
+			return l.batch(rows), nil // the record is still held
 		}
-		if l.take(l.it.Record()) {
+		if err != nil {
+			return nil, err
+		}
+		l.held = false
+		if took {
 			rows++
 		}
 	}
@@ -172,6 +190,41 @@ func (l *logSide) decode() (arrow.RecordBatch, error) {
 		return nil, nil
 	}
 	return l.batch(rows), nil
+}
+
+// record goes to the next record and holds it, or over the end of a batch; false at the end of what was fetched.
+func (l *logSide) record() (bool, error) {
+	switch {
+	case l.held:
+		return true, nil
+	case !l.in:
+		return l.openBatch()
+	case l.it.Next():
+		l.held = true
+		return true, nil
+	}
+	if err := l.it.Err(); err != nil {
+		return false, fmt.Errorf("read %s from the log: %w", l.fetched[0].TP, err)
+	}
+	l.skipTo(l.last + 1)
+	l.in = false
+	return true, nil
+}
+
+// batchBytes bounds the columns of one batch, whatever the records decompress to (I8).
+const batchBytes = 32 << 20
+
+// full says whether the rows so far leave no room for the record that is held.
+func (l *logSide) full(rows int) bool {
+	if rows == 0 {
+		return false
+	}
+	r := l.it.Record()
+	size := len(r.Key) + len(r.Value)
+	for i := range r.Headers {
+		size += len(r.Headers[i].Key) + len(r.Headers[i].Value)
+	}
+	return size > l.system.Room() || rows%64 == 0 && l.system.Bytes() >= batchBytes
 }
 
 // openBatch goes to the next batch that has wanted records; false at the end of what was fetched.
@@ -214,21 +267,27 @@ func (l *logSide) skipTo(o record.Offset) {
 	}
 }
 
-// take adds one record as a row; false when it is not wanted or does not fit the schema.
-func (l *logSide) take(r *record.Record) bool {
+// take adds one record as a row; false when it is not wanted or does not fit the schema. An error that is
+// not of the value, as decode.ErrFull, leaves the position before the record.
+func (l *logSide) take(r *record.Record) (bool, error) {
 	p := l.part
 	if r.Offset < p.next || r.Offset >= p.until {
-		return false
+		return false, nil
+	}
+	err := l.decoder.Append(r.Value)
+	var bad *decode.Error
+	if err != nil && !errors.As(err, &bad) {
+		return false, err
 	}
 	l.skipTo(r.Offset)
 	p.next = r.Offset + 1
-	if err := l.decoder.Append(r.Value); err != nil {
+	if err != nil {
 		// The tier side will file this record as a dead letter; both sides show the same stream.
 		l.c.gap(p, r.Offset, r.Offset+1, GapUndecodable)
-		return false
+		return false, nil
 	}
 	l.system.Append(p.id, r)
-	return true
+	return true, nil
 }
 
 func (l *logSide) batch(rows int) arrow.RecordBatch {

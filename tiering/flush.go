@@ -160,6 +160,7 @@ func (s *session) commit(ctx context.Context, all *output, adds []deltalog.Add) 
 		if err == nil {
 			return v, nil
 		}
+		unclear = unclear || errors.Is(err, objstore.ErrUnknownOutcome)
 		if stale(err) || permanent(err) {
 			if unclear && s.covered(ctx, all.ranges) {
 				return -1, nil // which version it was does not matter
@@ -169,7 +170,7 @@ func (s *session) commit(ctx context.Context, all *output, adds []deltalog.Add) 
 			}
 			return -1, err
 		}
-		unclear = unclear || errors.Is(err, objstore.ErrUnknownOutcome) || ctx.Err() != nil
+		unclear = unclear || ctx.Err() != nil
 		if ctx.Err() != nil {
 			return -1, err
 		}

@@ -249,6 +249,8 @@ func (w *worker) corrupt(partition int32, next record.Offset, b record.Batch, ca
 		return fmt.Errorf("read %s: batch at offset %d: %w", w.s.t.tp(partition), b.BaseOffset, cause)
 	}
 	w.out.records++
+	// Damage behind the last record is filed at that record: an offset of the next batch would hide that one.
+	next = min(next, b.LastOffset())
 	w.bury(deadLetter{
 		partition: partition, offset: next, timestamp: b.BaseTimestamp, value: append([]byte{}, b.Raw[:b.Size()]...),
 		reason: fmt.Sprintf("corrupt batch, offsets %d to %d, kept as it was: %v", next, b.LastOffset(), cause),

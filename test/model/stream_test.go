@@ -42,8 +42,10 @@ type world struct {
 	store *mem.Store
 	table *table.Table
 	dead  *mem.Store
-	want  [partitions][]entry // by offset
-	trace []string
+	// source is what tiering reads; nil: log.
+	source broker.Source
+	want   [partitions][]entry // by offset
+	trace  []string
 }
 
 // entry is what the model knows of one offset.
@@ -131,8 +133,12 @@ func (w *world) tier() {
 func (w *world) tierWith(faults int) {
 	injectFaults(w.store, rand.New(rand.NewPCG(w.rng.Uint64(), 0)), faults)
 	defer w.store.SetHook(nil)
+	source := w.source
+	if source == nil {
+		source = w.log
+	}
 	tr, err := tiering.Open(w.t.Context(), tiering.Config{
-		Source: w.log, Topic: topic, App: topic, Table: w.table, Format: tiering.FormatJSON,
+		Source: source, Topic: topic, App: topic, Table: w.table, Format: tiering.FormatJSON,
 		Committer: committer.NewDirect(w.table.Log), UntilEnd: true, MaxRows: 1 + w.rng.IntN(60),
 		OpenDeadLetters: func(ctx context.Context) (*table.Table, error) { return tiering.OpenDeadLetters(ctx, w.dead) },
 	})
