@@ -12,6 +12,8 @@ var (
 	ErrNoPosition = errors.New("row without partition or offset")
 	// ErrNoRows is returned by Close of a FileWriter that got none: an empty file has no use.
 	ErrNoRows = errors.New("the file has no rows")
+	// ErrRowCount is returned for a data file whose row counts disagree with each other or with the log.
+	ErrRowCount = errors.New("damaged data file")
 	// ErrClosed is returned by a FileWriter after Close or Abort.
 	ErrClosed = errors.New("the file writer is closed")
 )

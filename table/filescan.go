@@ -75,8 +75,31 @@ func (s *scan) open(ctx context.Context, u *unit) (f *fileScan, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkRows(pq, u.add); err != nil {
+		return nil, err
+	}
 	f = &fileScan{s: s, ctx: ctx, u: u, pq: pq, fr: fr}
 	return f, f.bind()
+}
+
+// checkRows compares the three places that say how many rows a file has. A footer is not covered by a
+// checksum: damage to a row group's count would otherwise leave out rows without a word (I4).
+func checkRows(pq *file.Reader, add *deltalog.Add) error {
+	sum := int64(0)
+	for i := range pq.NumRowGroups() {
+		n := pq.MetaData().RowGroup(i).NumRows()
+		if n < 0 {
+			return fmt.Errorf("%w: row group %d has %d rows", ErrRowCount, i, n)
+		}
+		sum += n
+	}
+	if sum != pq.NumRows() {
+		return fmt.Errorf("%w: its row groups have %d rows, its footer says %d", ErrRowCount, sum, pq.NumRows())
+	}
+	if want, ok := add.NumRecords(); ok && want != sum {
+		return fmt.Errorf("%w: it has %d rows, the log says %d", ErrRowCount, sum, want)
+	}
+	return nil
 }
 
 // objectKey finds the file in the store: below the table's root, or named by an absolute path or URI that is.
