@@ -118,3 +118,15 @@ func TestDeleteRecords(t *testing.T) {
 	}
 	mustClose(t, l)
 }
+
+// A compacted topic keeps everything: retention by age would take the only value of a key.
+func TestRetentionLeavesCompactedTopics(t *testing.T) {
+	p := &partition{topic: &topic{}}
+	p.topic.cfg.Store(&broker.TopicConfig{Compact: true, RetentionAge: 1, RetentionBytes: 1, SegmentAge: time.Hour})
+	for i := range 3 {
+		p.segs = append(p.segs, &seg{sealed: true, info: segment.Info{Base: record.Offset(i), Next: record.Offset(i + 1), Size: 100, MaxTimestamp: 1}})
+	}
+	if start, _ := p.expired(1 << 40); start != -1 {
+		t.Errorf("retention moves the log start of a compacted topic to %d", start)
+	}
+}

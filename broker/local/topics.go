@@ -245,7 +245,9 @@ func (l *Log) DeleteTopic(_ context.Context, name string) error {
 	}
 	if err := l.saveTopics(topics); err != nil {
 		l.deleting = before
-		return fmt.Errorf("delete topic %s: %w", name, err)
+		// The disk may say that the topic is gone. An append acknowledged now could be lost at the next
+		// start (I1), so there are none until then.
+		return fmt.Errorf("delete topic %s: %w", name, l.fail(err))
 	}
 	l.mu.Lock()
 	l.topics = topics
