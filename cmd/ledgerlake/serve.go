@@ -85,7 +85,7 @@ It listens without authentication: keep it on loopback or a network that you tru
 	f.StringSliceVar(&topics, "topic", nil, "make a topic at start: NAME or NAME:PARTITIONS; may be repeated")
 	f.Int32Var(&cfg.partitions, "partitions", 1, "partitions of topics that name none")
 	f.BoolVar(&cfg.autoCreate, "auto-create-topics", true, "make a topic when a client first asks for it")
-	f.StringVar(&cfg.durability, "durability", "group", "group: acknowledge after a shared fdatasync; none: after the write, as Kafka does")
+	f.StringVar(&cfg.durability, "durability", "group", "group: acknowledge after a shared fdatasync; none: after the write, as Kafka does (a power loss can take records)")
 	topicFlags(f, &cfg.topic)
 	f.DurationVar(&cfg.retentionInterval, "retention-interval", time.Minute, "how often segments that retention allows to go are looked for")
 	f.BoolVar(&cfg.noTiering, "no-tiering", false, "keep the log only, write no tables")
@@ -105,7 +105,7 @@ func topicFlags(f *pflag.FlagSet, c *broker.TopicConfig) {
 	f.Int32Var(&c.MaxMessageBytes, "max-message-bytes", 1<<20+12, "largest batch that a producer may send")
 }
 
-// servedTopic finds a served directory: DIR and TOPIC given apart, or as one path DIR/TOPIC.
+// servedDir says whether dir is the --dir of a `ledgerlake serve`, running or stopped.
 func servedDir(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "log"))
 	return err == nil
