@@ -3,6 +3,7 @@ package deltalog
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 )
 
 // Version is the number of a commit.
@@ -165,8 +166,9 @@ type Sidecar struct {
 // CommitInfo is what a commit says about itself. Everything in it is free-form in the wild: a known field of an
 // unexpected type is left at its zero value, and Raw keeps the whole object.
 type CommitInfo struct {
-	Version             Version // the commit's own version
-	Timestamp           int64   // ms
+	Version             Version   // the commit's own version
+	Committed           time.Time // what SnapshotAtTime goes by; only History sets it
+	Timestamp           int64     // ms, as the writer says
 	InCommitTimestamp   *int64
 	Operation           string
 	OperationParameters map[string]json.RawMessage

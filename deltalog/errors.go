@@ -13,6 +13,10 @@ var (
 	ErrTableExists = errors.New("there is a Delta table already")
 	// ErrVersionNotFound is returned by SnapshotAt for a version that the log cannot give (any more).
 	ErrVersionNotFound = errors.New("version cannot be reconstructed from the log")
+	// ErrTimestampTooEarly is returned by SnapshotAtTime for a time before the oldest version that the log can give.
+	ErrTimestampTooEarly = errors.New("the table has no version that old")
+	// ErrTimestampTooLate is returned by SnapshotAtTime for a time after the newest commit.
+	ErrTimestampTooLate = errors.New("the time is after the newest version")
 	// ErrMetadataChanged means that another writer changed the table's schema or settings: begin again from a new snapshot.
 	ErrMetadataChanged = errors.New("the table's metadata was changed by another writer")
 	// ErrProtocolChanged means that another writer changed the table's protocol: begin again from a new snapshot.

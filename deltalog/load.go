@@ -24,7 +24,7 @@ func load(ctx context.Context, store objstore.Store, target Version) (*state, er
 			return nil, err
 		}
 		// The hint is believed only when its checkpoint is there and readable; else everything is listed.
-		if s, err := loadFrom(ctx, store, l, target, false); err == nil {
+		if s, err := loadFrom(ctx, store, l, target); err == nil {
 			return s, nil
 		} else if ctx.Err() != nil {
 			return nil, err
@@ -34,11 +34,11 @@ func load(ctx context.Context, store objstore.Store, target Version) (*state, er
 	if err != nil {
 		return nil, err
 	}
-	return loadFrom(ctx, store, l, target, true)
+	return loadFrom(ctx, store, l, target)
 }
 
 // loadFrom tries the checkpoints of a listing, newest first, and then the commits from version 0.
-func loadFrom(ctx context.Context, store objstore.Store, l *listing, target Version, whole bool) (*state, error) {
+func loadFrom(ctx context.Context, store objstore.Store, l *listing, target Version) (*state, error) {
 	if l.newest < 0 {
 		return nil, ErrNotTable
 	}
@@ -75,7 +75,11 @@ func loadFrom(ctx context.Context, store objstore.Store, l *listing, target Vers
 		}
 		keep(err)
 	} else {
-		keep(fmt.Errorf("%w: %d: no complete checkpoint before it and no commit 0", ErrVersionNotFound, target))
+		missing := fmt.Errorf("%w: %d: no complete checkpoint before it and no commit 0", ErrVersionNotFound, target)
+		if oldest := l.earliest(); oldest > target {
+			missing = fmt.Errorf("%w: %d was cleaned up, the log goes from %d to %d", ErrVersionNotFound, target, oldest, l.newest)
+		}
+		keep(missing)
 	}
 	return nil, first
 }

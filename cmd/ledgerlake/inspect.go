@@ -25,6 +25,8 @@ func newInspect() *cobra.Command {
 		store  storeFlags
 		asJSON bool
 		limit  int
+		log    bool
+		travel travelFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "inspect TARGET",
@@ -36,6 +38,8 @@ func newInspect() *cobra.Command {
   a served directory            its topics with the bounds of the log and the lake end (when it is stopped)`,
 		Example: `  ledgerlake inspect ./data/lake/events
   ledgerlake inspect ./data/lake/events --json
+  ledgerlake inspect ./data/lake/events --history --limit 0
+  ledgerlake inspect ./data/lake/events --version 12
   ledgerlake inspect ./data/log/data/events-0/00000000000000000000.log`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -56,11 +60,18 @@ func newInspect() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("open table %s: %w", target, err)
 			}
-			return errors.Join(inspectTable(cmd.Context(), out, l, target, asJSON, limit), l.Close())
+			if log {
+				err = inspectHistory(cmd.Context(), out, l, target, asJSON, limit)
+			} else {
+				err = inspectTable(cmd.Context(), out, l, &travel, target, asJSON, limit)
+			}
+			return errors.Join(err, l.Close())
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&asJSON, "json", false, "one JSON object (a line a batch or frame for a file of the log)")
+	f.BoolVar(&asJSON, "json", false, "one JSON object (a line a commit with --history, a line a batch or frame for a file of the log)")
+	f.BoolVar(&log, "history", false, "the commits of a table, newest first, with what they say about themselves")
+	travel.register(f)
 	f.IntVar(&limit, "limit", 20, "newest commits, or first batches or frames, to show")
 	store.register(f)
 	return cmd
@@ -113,8 +124,8 @@ func reportTable(snap *deltalog.Snapshot) tableReport {
 	return r
 }
 
-func inspectTable(ctx context.Context, out io.Writer, l *deltalog.Log, target string, asJSON bool, limit int) error {
-	snap, err := l.Snapshot(ctx)
+func inspectTable(ctx context.Context, out io.Writer, l *deltalog.Log, travel *travelFlags, target string, asJSON bool, limit int) error {
+	snap, err := travel.snapshot(ctx, l)
 	if err != nil {
 		return fmt.Errorf("read table %s: %w", target, err)
 	}
@@ -149,12 +160,15 @@ func inspectTable(ctx context.Context, out io.Writer, l *deltalog.Log, target st
 		}
 		fmt.Fprintf(w, "column\t%s\t%s%s\n", f.Name, f.Type, null)
 	}
+	if travel.set() {
+		return w.Flush() // its history is that of the newest version
+	}
 	history, err := l.History(ctx, limit)
 	if err != nil {
 		return fmt.Errorf("read history of %s: %w", target, err)
 	}
 	for _, h := range history {
-		fmt.Fprintf(w, "commit %d\t%s\t%s\t%s\n", h.Version, time.UnixMilli(h.Timestamp).UTC().Format(time.RFC3339Nano), h.Operation, h.EngineInfo)
+		fmt.Fprintf(w, "commit %d\t%s\t%s\t%s\n", h.Version, h.Committed.Format(time.RFC3339Nano), h.Operation, h.EngineInfo)
 	}
 	return w.Flush()
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ledgerlake/ledgerlake/reader"
+	"github.com/ledgerlake/ledgerlake/table"
 )
 
 type readFlags struct {
@@ -30,6 +31,7 @@ type readFlags struct {
 	gaps        bool
 	showToken   bool
 	plan        bool
+	travel      travelFlags
 }
 
 func newRead() *cobra.Command {
@@ -48,6 +50,7 @@ Rows are JSON objects with the table's column names; binary columns are base64.`
 		Example: `  ledgerlake read ./data/events --from 0:1000,1:0 --until now
   ledgerlake read ./data/events --from 2026-01-31T00:00:00Z --follow
   ledgerlake read s3://lake/orders --columns _offset,amount
+  ledgerlake read s3://lake/orders --timestamp 2026-01-31T00:00:00Z
   ledgerlake read kafka://127.0.0.1:9092/orders --table /lake/orders --from earliest`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -78,6 +81,7 @@ Rows are JSON objects with the table's column names; binary columns are base64.`
 	f.BoolVar(&r.gaps, "gaps", false, "report offsets without a row on standard error")
 	f.BoolVar(&r.showToken, "token", false, "print a resume token on standard error at the end")
 	f.BoolVar(&r.plan, "plan", false, "show where each partition starts, leaves the table and ends; read nothing")
+	r.travel.register(f)
 	f.StringVar(&r.dir, "dir", "", "served directory; SOURCE is then a topic")
 	f.StringVar(&r.tableURL, "table", "", "table with the history of a kafka:// source")
 	f.StringVar(&r.app, "app", "", "name under which positions are kept in the table (default: the topic, or the only one)")
@@ -86,6 +90,9 @@ Rows are JSON objects with the table's column names; binary columns are base64.`
 }
 
 func (r *readFlags) run(ctx context.Context, s *stream, out io.Writer) error {
+	if r.travel.set() {
+		return r.readVersion(ctx, s, out)
+	}
 	cfg := reader.Config{
 		Table: s.table, Source: s.source, Topic: s.topic, App: s.app,
 		Follow: r.follow, Columns: r.columns, SkipMissing: r.skipMissing,
@@ -142,6 +149,56 @@ func (r *readFlags) copyRows(ctx context.Context, c *reader.Cursor, w rowWriter)
 			return err
 		}
 	}
+}
+
+// readVersion prints the rows of an older version of the table: no log, no positions.
+func (r *readFlags) readVersion(ctx context.Context, s *stream, out io.Writer) error {
+	if r.from != "earliest" || r.until != "" || r.follow || len(r.partitions) > 0 || r.plan || r.showToken {
+		return errors.New("--version and --timestamp give the table as it was, without the log: they go with --columns, --limit and --output only")
+	}
+	if s.table == nil {
+		return errors.New("--version and --timestamp need a table: nothing was tiered yet")
+	}
+	snap, err := r.travel.snapshot(ctx, s.table.Log)
+	if err != nil {
+		return err
+	}
+	var w rowWriter
+	left := r.limit
+	for rb, err := range s.table.Scan(ctx, snap, table.ScanOptions{Columns: r.columns}) {
+		if err != nil {
+			return err
+		}
+		if r.limit > 0 && rb.NumRows() > left {
+			cut := rb.NewSlice(0, left)
+			rb.Release()
+			rb = cut
+		}
+		left -= rb.NumRows()
+		if w == nil {
+			w, err = newRowWriter(r.output, out, rb.Schema())
+		}
+		if err == nil {
+			err = w.write(rb)
+		}
+		rb.Release()
+		if err != nil {
+			return err
+		}
+		if r.limit > 0 && left == 0 {
+			break
+		}
+	}
+	if w == nil { // no rows: the columns are all that there is to show
+		schema, err := s.table.Schema(snap)
+		if err != nil {
+			return err
+		}
+		if w, err = newRowWriter(r.output, out, schema); err != nil {
+			return err
+		}
+	}
+	return w.close()
 }
 
 func printPlan(out io.Writer, c *reader.Cursor) error {

@@ -50,6 +50,37 @@ func TestStableCommandForms(t *testing.T) {
 		}
 	})
 
+	t.Run("history and time travel", func(t *testing.T) {
+		lines := bytes.Split(bytes.TrimSpace(harness.Run(t, nil, "inspect", table, "--history", "--limit", "0", "--json")), []byte("\n"))
+		var newest, second struct {
+			Version   int64  `json:"version"`
+			Timestamp string `json:"timestamp"`
+			Operation string `json:"operation"`
+		}
+		if err := json.Unmarshal(lines[0], &newest); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(lines[1], &second); err != nil {
+			t.Fatal(err)
+		}
+		if newest.Version != int64(len(lines)-1) || second.Version != newest.Version-1 || newest.Operation == "" {
+			t.Fatalf("history begins with %+v, %+v of %d commits", newest, second, len(lines))
+		}
+		if got := readTable(t, table, "--version", fmt.Sprint(newest.Version)); len(got) != n {
+			t.Errorf("the newest version has %d rows, want %d", len(got), n)
+		}
+		before := readTable(t, table, "--version", fmt.Sprint(second.Version))
+		if len(before) >= n {
+			t.Errorf("version %d has %d rows", second.Version, len(before))
+		}
+		if got := readTable(t, table, "--timestamp", second.Timestamp); len(got) != len(before) {
+			t.Errorf("at %s there are %d rows, in version %d %d", second.Timestamp, len(got), second.Version, len(before))
+		}
+		if got := readTable(t, table, "--version", "0"); len(got) != 0 {
+			t.Errorf("version 0 has %d rows", len(got))
+		}
+	})
+
 	t.Run("offsets", func(t *testing.T) {
 		got := readTable(t, table, "--from", "0:100,1:50", "--until", "0:150")
 		harness.InOrder(t, "read", got)
