@@ -78,8 +78,8 @@ type TopicConfig struct {
 	Partitions      int32
 	SegmentBytes    int64         // roll the active segment at this size; default 128 MiB
 	SegmentAge      time.Duration // ... or this age; default 1 h
-	RetentionBytes  int64         // per partition; 0 = no limit
-	RetentionAge    time.Duration // 0 = for ever
+	RetentionBytes  int64         // per partition; -1 = no limit, whatever the default
+	RetentionAge    time.Duration // -1 = for ever, whatever the default
 	MaxMessageBytes int32         // largest batch; default 1 MiB + 12 as Kafka
 	LogAppendTime   bool          // message.timestamp.type
 	Compact         bool          // cleanup.policy=compact (kept as a setting; nothing compacts yet)

@@ -342,7 +342,7 @@ func checkConfig(cfg broker.TopicConfig) error {
 		return fmt.Errorf("%w: %d partitions are not 1 to %d", broker.ErrInvalidTopic, cfg.Partitions, maxPartitions)
 	case cfg.SegmentBytes < 1 || cfg.SegmentAge < time.Millisecond:
 		return fmt.Errorf("%w: segment size %d, age %s", broker.ErrInvalidTopic, cfg.SegmentBytes, cfg.SegmentAge)
-	case cfg.RetentionBytes < 0 || cfg.RetentionAge < 0:
+	case cfg.RetentionBytes < -1 || cfg.RetentionAge < -1:
 		return fmt.Errorf("%w: retention %d bytes, %s", broker.ErrInvalidTopic, cfg.RetentionBytes, cfg.RetentionAge)
 	case cfg.MaxMessageBytes < 1:
 		return fmt.Errorf("%w: largest batch %d", broker.ErrInvalidTopic, cfg.MaxMessageBytes)

@@ -50,7 +50,7 @@ func (s *Server) produce(r *request) (kmsg.Response, error) {
 		rt, out := &req.Topics[i], &resp.Topics[i]
 		*out = kmsg.NewProduceResponseTopic()
 		out.Topic, out.TopicID = rt.Topic, rt.TopicID
-		name, code := s.resolve(s.hardCtx, rt.Topic, rt.TopicID, r.version >= 13)
+		name, unknown := s.resolve(s.hardCtx, rt.Topic, rt.TopicID, r.version >= 13)
 		out.Partitions = make([]kmsg.ProduceResponseTopicPartition, len(rt.Partitions))
 		for j := range rt.Partitions {
 			rp, op := &rt.Partitions[j], &out.Partitions[j]
@@ -60,10 +60,10 @@ func (s *Server) produce(r *request) (kmsg.Response, error) {
 			switch {
 			case refuse != nil:
 				op.ErrorCode, op.ErrorMessage = refuseCode, msgOf(refuse)
-			case code != codeNone:
-				op.ErrorCode = code
+			case unknown != nil:
+				op.ErrorCode, op.ErrorMessage = codeOf(unknown), msgOf(unknown)
 			case internalTopic(name):
-				op.ErrorCode, op.ErrorMessage = codeInvalidTopic, msgOf(errors.New("the topic is internal"))
+				op.ErrorCode, op.ErrorMessage = codeOf(errInternalTopic), msgOf(errInternalTopic)
 			case seen[tp]:
 				op.ErrorCode, op.ErrorMessage = codeInvalidRequest, msgOf(errors.New("the partition stands twice in one request"))
 			default:

@@ -13,7 +13,7 @@ import (
 
 const (
 	maxFetchWait = 5 * time.Minute // bounds a long poll, whatever the client asks for
-	smallFetch   = 256 << 10       // size of an answer for which no memory was set aside
+	smallAnswer  = 256 << 10       // size of an answer for which no memory is set aside
 )
 
 // Fetch, key 1, versions 4 to 18 (topic ids from 13).
@@ -21,7 +21,8 @@ const (
 // Waits for MinBytes up to MaxWait; the wait ends when the connection dies or the server drains. Sessions
 // are refused honestly: the answer always carries session id 0, so clients send full requests. The first
 // batch comes whole, however small the limits. Offsets below the log start come from Config.History.
-// Memory for large answers is bounded by Config.MaxFetchMemory; when it is taken, answers are small.
+// Memory for large answers is bounded by Config.MemoryBudget: when it is taken, answers from the log are
+// small, and those from the history wait.
 // With read_committed only what is below the last stable offset is given, with the aborted transactions.
 func apiFetch() api {
 	return api{key: 1, name: "Fetch", min: 4, max: 18, handle: (*Server).fetch}
@@ -48,10 +49,13 @@ func (s *Server) fetch(r *request) (kmsg.Response, error) {
 	if failed {
 		opts.MaxWait = 0
 	}
-	slots, used := s.fetchHistory(r.ctx, slots, opts.MaxBytes)
+	slots, used, err := s.fetchHistory(r, slots, opts.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
 	if used > 0 {
 		opts.MaxWait, opts.MinBytes = 0, 0
-		opts.MaxBytes = max(opts.MaxBytes-used, 1)
+		opts.MaxBytes = max(min(opts.MaxBytes-used, smallAnswer), 1)
 	}
 	if len(slots) == 0 || used >= s.cfg.MaxFetchBytes {
 		return resp, nil
@@ -66,20 +70,19 @@ func (s *Server) fetchLog(r *request, slots []*fetchSlot, opts broker.FetchOptio
 	for i, sl := range slots {
 		ranges[i] = sl.r
 	}
-	if opts.MaxBytes > smallFetch {
-		if want := min(int64(opts.MaxBytes), s.cfg.MaxFetchMemory); s.answers.TryAcquire(want) {
+	if opts.MaxBytes > smallAnswer {
+		if mem := s.tryLease(int64(opts.MaxBytes)); mem.n > 0 {
 			now := opts
 			now.MaxWait = 0
 			got, err := s.log.Fetch(r.ctx, ranges, now)
 			if n, failed := fetchedBytes(got); err != nil || failed || n >= opts.MinBytes || opts.MaxWait <= 0 {
-				keep := min(int64(n), want)
-				s.answers.Release(want - keep)
-				r.done = func() { s.answers.Release(keep) }
+				mem.keep(n)
+				r.done = mem.release
 				return s.fillAll(r.ctx, slots, got, err)
 			}
-			s.answers.Release(want)
+			mem.release()
 		}
-		opts.MaxBytes = smallFetch
+		opts.MaxBytes = smallAnswer
 	}
 	got, err := s.log.Fetch(r.ctx, ranges, opts)
 	return s.fillAll(r.ctx, slots, got, err)
@@ -100,15 +103,15 @@ func (s *Server) fetchSlots(r *request, req *kmsg.FetchRequest, resp *kmsg.Fetch
 		rt, ot := &req.Topics[i], &resp.Topics[i]
 		*ot = kmsg.NewFetchResponseTopic()
 		ot.Topic, ot.TopicID = rt.Topic, rt.TopicID
-		name, code := s.resolve(r.ctx, rt.Topic, rt.TopicID, r.version >= 13)
+		name, err := s.resolve(r.ctx, rt.Topic, rt.TopicID, r.version >= 13)
 		ot.Partitions = make([]kmsg.FetchResponseTopicPartition, len(rt.Partitions))
 		for j := range rt.Partitions {
 			rp, op := &rt.Partitions[j], &ot.Partitions[j]
 			*op = kmsg.NewFetchResponseTopicPartition()
 			op.Partition, op.HighWatermark = rp.Partition, -1
 			op.RecordBatches = []byte{} // null is not understood by all clients
-			if code != codeNone {
-				op.ErrorCode, failed = code, true
+			if err != nil {
+				op.ErrorCode, failed = codeOf(err), true
 				continue
 			}
 			slots = append(slots, &fetchSlot{out: op, r: broker.FetchRange{
@@ -143,8 +146,9 @@ func (s *Server) fillAll(ctx context.Context, slots []*fetchSlot, got []broker.F
 func (s *Server) fillFetch(ctx context.Context, sl *fetchSlot, f broker.Fetched) {
 	var oor *broker.OutOfRangeError
 	if errors.As(f.Err, &oor) {
-		// Retention may have passed the offset after it was checked against the history.
-		if s.cfg.History != nil && sl.r.From >= 0 && sl.r.From < oor.Bounds.Start && s.fillHistory(ctx, sl, oor.Bounds, sl.r.MaxBytes) > 0 {
+		// Retention may have passed the offset after it was checked against the history: the client asks again.
+		if s.inHistory(ctx, sl, oor.Bounds) {
+			s.fillBounds(sl, oor.Bounds)
 			return
 		}
 		f.Bounds = oor.Bounds

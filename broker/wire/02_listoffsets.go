@@ -90,12 +90,12 @@ func (s *Server) offsetAtTime(ctx context.Context, tp record.TopicPartition, b b
 	if h := s.cfg.History; h != nil {
 		o, ok, err := h.OffsetForTime(ctx, tp, ms)
 		if err != nil {
-			return -1, -1, err
+			return -1, -1, errors.Join(errHistory, err)
 		}
 		if ok && o < b.Start {
 			raw, _, err := h.Fetch(ctx, tp, o, 1)
 			if err != nil {
-				return -1, -1, err
+				return -1, -1, errors.Join(errHistory, err)
 			}
 			return firstAtTime(raw, o, ms)
 		}

@@ -59,9 +59,9 @@ func (s *Server) metadataTopic(ctx context.Context, t kmsg.MetadataRequestTopic,
 	if t.Topic != nil {
 		name = *t.Topic
 	} else {
-		var code int16
-		if name, code = s.resolve(ctx, "", t.TopicID, true); code != codeNone {
-			out.ErrorCode = code
+		var err error
+		if name, err = s.resolve(ctx, "", t.TopicID, true); err != nil {
+			out.ErrorCode = codeOf(err)
 			return out
 		}
 	}

@@ -12,7 +12,8 @@ const maxOffsetMetadata = 4096
 // OffsetCommit, key 8, versions 2 to 10 (topic ids from 10).
 //
 // Positions are durable when the answer is sent (I1). Members are checked by id, instance and generation; a
-// client without membership may commit while the group has no members. Positions do not expire.
+// client without membership may commit while the group has no members. Positions expire after
+// Config.OffsetsRetention; a retention that the request asks for (versions to 4) is not followed.
 func apiOffsetCommit() api {
 	return api{key: 8, name: "OffsetCommit", min: 2, max: 10, handle: (*Server).offsetCommit}
 }
@@ -30,22 +31,22 @@ func (s *Server) offsetCommit(r *request) (kmsg.Response, error) {
 	for _, rt := range req.Topics {
 		ot := kmsg.NewOffsetCommitResponseTopic()
 		ot.Topic, ot.TopicID = rt.Topic, rt.TopicID
-		name, code := s.resolve(s.hardCtx, rt.Topic, rt.TopicID, r.version >= 10)
+		name, unknown := s.resolve(s.hardCtx, rt.Topic, rt.TopicID, r.version >= 10)
 		for _, rp := range rt.Partitions {
 			op := kmsg.NewOffsetCommitResponseTopicPartition()
 			op.Partition = rp.Partition
 			switch {
 			case all != codeNone:
 				op.ErrorCode = all
-			case code != codeNone:
-				op.ErrorCode = code
+			case unknown != nil:
+				op.ErrorCode = coordinatorCode(unknown)
 			case len(deref(rp.Metadata)) > maxOffsetMetadata:
 				op.ErrorCode = codeOffsetMetadataTooLarge
-			case !s.hasPartition(s.hardCtx, name, rp.Partition):
-				op.ErrorCode = codeUnknownTopicOrPartition
 			default:
-				pos[record.TopicPartition{Topic: name, Partition: rp.Partition}] =
-					&committed{offset: rp.Offset, epoch: rp.LeaderEpoch, metadata: deref(rp.Metadata)}
+				tp := record.TopicPartition{Topic: name, Partition: rp.Partition}
+				if op.ErrorCode = coordinatorCode(s.checkPartition(s.hardCtx, tp)); op.ErrorCode == codeNone {
+					pos[tp] = &committed{offset: rp.Offset, epoch: rp.LeaderEpoch, metadata: deref(rp.Metadata)}
+				}
 			}
 			ot.Partitions = append(ot.Partitions, op)
 		}

@@ -2,11 +2,13 @@ package wire
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -29,15 +31,23 @@ func (s *Server) offsetFetch(r *request) (kmsg.Response, error) {
 		og := kmsg.NewOffsetFetchResponseGroup()
 		og.Group = rg.Group
 		if rg.Topics == nil {
-			og.Topics = s.allPositions(r, rg.Group)
+			var err error
+			if og.Topics, err = s.allPositions(r, rg.Group); err != nil {
+				og.ErrorCode = coordinatorCode(err)
+			}
 		}
 		for _, rt := range rg.Topics {
 			ot := kmsg.NewOffsetFetchResponseGroupTopic()
 			ot.Topic, ot.TopicID = rt.Topic, rt.TopicID
-			name, code := s.resolve(r.ctx, rt.Topic, rt.TopicID, r.version >= 10)
+			name, err := s.resolve(r.ctx, rt.Topic, rt.TopicID, r.version >= 10)
+			if err != nil && !errors.Is(err, errUnknownTopicID) {
+				og.ErrorCode = coordinatorCode(err) // that of the group, which clients retry
+			}
 			for _, p := range rt.Partitions {
 				op := s.position(rg.Group, record.TopicPartition{Topic: name, Partition: p})
-				op.ErrorCode = code
+				if err != nil {
+					op.ErrorCode = coordinatorCode(err)
+				}
 				ot.Partitions = append(ot.Partitions, op)
 			}
 			og.Topics = append(og.Topics, ot)
@@ -56,7 +66,7 @@ func (s *Server) position(group string, tp record.TopicPartition) kmsg.OffsetFet
 	return op
 }
 
-func (s *Server) allPositions(r *request, group string) []kmsg.OffsetFetchResponseGroupTopic {
+func (s *Server) allPositions(r *request, group string) ([]kmsg.OffsetFetchResponseGroupTopic, error) {
 	var out []kmsg.OffsetFetchResponseGroupTopic
 	tps := slices.SortedFunc(maps.Keys(s.offsets.of(group)), func(a, b record.TopicPartition) int {
 		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
@@ -68,8 +78,11 @@ func (s *Server) allPositions(r *request, group string) []kmsg.OffsetFetchRespon
 			ot.Topic = tp.Topic
 			if r.version >= 10 {
 				in, err := s.topics.get(r.ctx, tp.Topic)
-				if err != nil {
+				if errors.Is(err, broker.ErrUnknownTopic) {
 					continue // deleted meanwhile: there is no id to name it by
+				}
+				if err != nil {
+					return nil, err
 				}
 				ot.TopicID = in.ID
 			}
@@ -78,7 +91,7 @@ func (s *Server) allPositions(r *request, group string) []kmsg.OffsetFetchRespon
 		t := &out[len(out)-1]
 		t.Partitions = append(t.Partitions, s.position(group, tp))
 	}
-	return out
+	return out, nil
 }
 
 func (s *Server) offsetFetchOld(req *kmsg.OffsetFetchRequest) []kmsg.OffsetFetchResponseTopic {

@@ -72,8 +72,12 @@ func (s *Server) createTopic(rt *kmsg.CreateTopicsRequestTopic, ot *kmsg.CreateT
 		return codeInvalidConfig, err
 	}
 	if dry {
-		if _, err := s.topics.get(s.hardCtx, rt.Topic); err == nil {
+		_, err := s.topics.get(s.hardCtx, rt.Topic)
+		switch {
+		case err == nil:
 			return codeTopicAlreadyExists, broker.ErrTopicExists
+		case !errors.Is(err, broker.ErrUnknownTopic):
+			return codeOf(err), err
 		}
 	} else {
 		in, err := s.log.CreateTopic(s.hardCtx, rt.Topic, cfg)

@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"errors"
-
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -23,22 +21,16 @@ func (s *Server) deleteTopics(r *request) (kmsg.Response, error) {
 	for _, t := range asked {
 		o := kmsg.NewDeleteTopicsResponseTopic()
 		o.Topic, o.TopicID = t.Topic, t.TopicID
-		name, code := s.resolve(s.hardCtx, deref(t.Topic), t.TopicID, t.Topic == nil)
-		o.ErrorCode = code
-		if code == codeNone {
+		name, err := s.resolve(s.hardCtx, deref(t.Topic), t.TopicID, t.Topic == nil)
+		if err == nil {
 			o.Topic = &name
-			err := s.deleteTopic(name)
-			o.ErrorCode, o.ErrorMessage = codeOf(err), msgOf(err)
-			if errors.Is(err, errInternalTopic) {
-				o.ErrorCode = codeInvalidTopic
-			}
+			err = s.deleteTopic(name)
 		}
+		o.ErrorCode, o.ErrorMessage = codeOf(err), msgOf(err)
 		resp.Topics = append(resp.Topics, o)
 	}
 	return resp, nil
 }
-
-var errInternalTopic = errors.New("the topic is internal")
 
 func (s *Server) deleteTopic(name string) error {
 	if internalTopic(name) {

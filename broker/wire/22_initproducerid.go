@@ -27,7 +27,8 @@ func (s *Server) initProducerID(r *request) (kmsg.Response, error) {
 	}
 	id, epoch, err := s.log.InitProducerID(r.ctx)
 	if err != nil {
-		resp.ErrorCode = codeOf(err)
+		s.lg.Error("give a producer id", "err", err)
+		resp.ErrorCode = coordinatorCode(err)
 		return resp, nil
 	}
 	resp.ProducerID, resp.ProducerEpoch = id, epoch

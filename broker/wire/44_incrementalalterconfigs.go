@@ -59,18 +59,16 @@ func (s *Server) alterTopic(name string, changes []kmsg.IncrementalAlterConfigsR
 		if i < 0 {
 			return codeInvalidConfig, fmt.Errorf("unknown topic setting %q", ch.Name)
 		}
-		var value string
 		switch {
 		case ch.Op == kmsg.IncrementalAlterConfigOpDelete:
-			value, _ = known[i].get(broker.TopicConfig{})
+			known[i].zero(&cfg)
+			continue
 		case ch.Op != kmsg.IncrementalAlterConfigOpSet:
 			return codeInvalidConfig, fmt.Errorf("topic setting %s: lists are set as a whole", ch.Name)
 		case ch.Value == nil:
 			return codeInvalidConfig, fmt.Errorf("topic setting %s: null value", ch.Name)
-		default:
-			value = *ch.Value
 		}
-		if err := known[i].set(&cfg, value); err != nil {
+		if err := known[i].set(&cfg, *ch.Value); err != nil {
 			return codeInvalidConfig, fmt.Errorf("topic setting %s: %w", ch.Name, err)
 		}
 	}

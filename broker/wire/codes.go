@@ -48,6 +48,9 @@ const (
 	codeUnsupportedEndpoint     int16 = 115
 )
 
+// errInternalTopic is for changes of topics that belong to the server.
+var errInternalTopic = errors.New("the topic is internal")
+
 // codeOf maps an error of the contract. Errors that are unknown here are the server's own fault: -1.
 func codeOf(err error) int16 {
 	var oor *broker.OutOfRangeError
@@ -58,9 +61,11 @@ func codeOf(err error) int16 {
 		return codeOffsetOutOfRange
 	case errors.Is(err, broker.ErrUnknownTopic):
 		return codeUnknownTopicOrPartition
+	case errors.Is(err, errUnknownTopicID):
+		return codeUnknownTopicID
 	case errors.Is(err, broker.ErrTopicExists):
 		return codeTopicAlreadyExists
-	case errors.Is(err, broker.ErrInvalidTopic):
+	case errors.Is(err, broker.ErrInvalidTopic), errors.Is(err, errInternalTopic):
 		return codeInvalidTopic
 	case errors.Is(err, broker.ErrCorruptBatch):
 		return codeCorruptMessage
@@ -76,11 +81,25 @@ func codeOf(err error) int16 {
 		return codeInvalidTimestamp
 	case errors.Is(err, broker.ErrUnsupported):
 		return codeUnsupportedVersion
-	case errors.Is(err, broker.ErrStorage), errors.Is(err, broker.ErrClosed),
+	case errors.Is(err, broker.ErrStorage), errors.Is(err, broker.ErrClosed), errors.Is(err, errHistory),
 		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return codeStorageError // clients try again
 	}
 	return codeUnknownServerError
+}
+
+// coordinatorCode maps an error for requests to a coordinator: their clients try again after
+// COORDINATOR_NOT_AVAILABLE, and give up after what Produce and Fetch may be told.
+func coordinatorCode(err error) int16 {
+	switch {
+	case err == nil:
+		return codeNone
+	case errors.Is(err, broker.ErrUnknownTopic):
+		return codeUnknownTopicOrPartition
+	case errors.Is(err, errUnknownTopicID):
+		return codeUnknownTopicID
+	}
+	return codeCoordinatorNotAvailable
 }
 
 func msgOf(err error) *string {

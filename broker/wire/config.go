@@ -38,13 +38,13 @@ type Config struct {
 	DefaultPartitions int32 // of topics made without a count; default 1
 
 	MaxRequestBytes    int           // largest frame; default 100 MiB. Requests other than Produce: at most 4 MiB
-	MaxInFlightBytes   int64         // memory of all requests in work; default 4 times MaxRequestBytes
+	MemoryBudget       int64         // bytes of requests, answers, groups and positions together; default 1 GiB, or 8 times MaxRequestBytes if that is more
 	MaxFetchBytes      int           // largest Fetch answer, whatever the client asks for; default 64 MiB
-	MaxFetchMemory     int64         // memory of all large Fetch answers; above it answers are small; default 512 MiB
 	MaxConnections     int           // default 4096; one more is closed at once
 	IdleTimeout        time.Duration // a connection without requests is closed after it; default 10 min
 	IOTimeout          time.Duration // a peer must take or give 1 MiB in this time; default 30 s
 	GroupJoinDelay     time.Duration // an empty group waits so long for more members; default 200 ms
+	OffsetsRetention   time.Duration // positions of a group go so long after its last member or, without members, its last commit; default 7 days, negative: never
 	DrainTimeout       time.Duration // Close waits so long for requests in work; default 5 s
 	Logger             *slog.Logger  // default: discard
 	maxSessionTimeout  time.Duration
@@ -57,13 +57,13 @@ func (c Config) withDefaults() Config {
 	def(&c.Listen, "127.0.0.1:9092")
 	def(&c.DefaultPartitions, 1)
 	def(&c.MaxRequestBytes, 100<<20)
-	def(&c.MaxInFlightBytes, 4*int64(c.MaxRequestBytes))
+	def(&c.MemoryBudget, max(1<<30, 8*int64(c.MaxRequestBytes)))
 	def(&c.MaxFetchBytes, 64<<20)
-	def(&c.MaxFetchMemory, 512<<20)
 	def(&c.MaxConnections, 4096)
 	def(&c.IdleTimeout, 10*time.Minute)
 	def(&c.IOTimeout, 30*time.Second)
 	def(&c.GroupJoinDelay, 200*time.Millisecond)
+	def(&c.OffsetsRetention, 7*24*time.Hour)
 	def(&c.DrainTimeout, 5*time.Second)
 	def(&c.maxSessionTimeout, 30*time.Minute)
 	def(&c.minSessionTimeout, 100*time.Millisecond)
@@ -89,8 +89,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("wire config: DefaultPartitions is %d, want at least 1", c.DefaultPartitions)
 	case c.MaxRequestBytes < 1024:
 		return fmt.Errorf("wire config: MaxRequestBytes is %d, want at least 1024", c.MaxRequestBytes)
-	case c.MaxInFlightBytes < int64(c.MaxRequestBytes):
-		return fmt.Errorf("wire config: MaxInFlightBytes is %d, below MaxRequestBytes %d", c.MaxInFlightBytes, c.MaxRequestBytes)
+	case c.requestMemory() < int64(c.MaxRequestBytes):
+		return fmt.Errorf("wire config: MemoryBudget is %d, want at least twice MaxRequestBytes %d", c.MemoryBudget, c.MaxRequestBytes)
 	case c.MaxConnections < 1:
 		return fmt.Errorf("wire config: MaxConnections is %d, want at least 1", c.MaxConnections)
 	case c.NodeID < 0:

@@ -18,6 +18,7 @@ type topicConfig struct {
 	typ  kmsg.ConfigType
 	doc  string
 	set  func(*broker.TopicConfig, string) error
+	zero func(*broker.TopicConfig) // puts it back to the default
 	get  func(broker.TopicConfig) (value string, isDefault bool)
 }
 
@@ -40,6 +41,7 @@ func topicConfigs() []topicConfig {
 				}
 				return nil
 			},
+			func(c *broker.TopicConfig) { c.Compact = false },
 			func(c broker.TopicConfig) (string, bool) {
 				if c.Compact {
 					return "compact", false
@@ -51,6 +53,7 @@ func topicConfigs() []topicConfig {
 				c.Tiered, err = strconv.ParseBool(v)
 				return err
 			},
+			func(c *broker.TopicConfig) { c.Tiered = false },
 			func(c broker.TopicConfig) (string, bool) { return strconv.FormatBool(c.Tiered), !c.Tiered }},
 		{"max.message.bytes", kmsg.ConfigTypeInt, "largest batch",
 			func(c *broker.TopicConfig, v string) error {
@@ -58,6 +61,7 @@ func topicConfigs() []topicConfig {
 				c.MaxMessageBytes = int32(n)
 				return err
 			},
+			func(c *broker.TopicConfig) { c.MaxMessageBytes = 0 },
 			func(c broker.TopicConfig) (string, bool) { return long(int64(c.MaxMessageBytes), 1<<20+12) }},
 		{"message.timestamp.type", kmsg.ConfigTypeString, "CreateTime or LogAppendTime",
 			func(c *broker.TopicConfig, v string) error {
@@ -67,6 +71,7 @@ func topicConfigs() []topicConfig {
 				c.LogAppendTime = v == "LogAppendTime"
 				return nil
 			},
+			func(c *broker.TopicConfig) { c.LogAppendTime = false },
 			func(c broker.TopicConfig) (string, bool) {
 				if c.LogAppendTime {
 					return "LogAppendTime", false
@@ -79,10 +84,11 @@ func topicConfigs() []topicConfig {
 				if err == nil && n == 0 {
 					return fmt.Errorf("0: want -1 or more than 0")
 				}
-				c.RetentionBytes = max(n, 0)
+				c.RetentionBytes = n
 				return err
 			},
-			func(c broker.TopicConfig) (string, bool) { return long(c.RetentionBytes, -1) }},
+			func(c *broker.TopicConfig) { c.RetentionBytes = 0 },
+			func(c broker.TopicConfig) (string, bool) { return limit(c.RetentionBytes) }},
 		{"retention.ms", kmsg.ConfigTypeLong, "-1: for ever",
 			func(c *broker.TopicConfig, v string) error {
 				n, err := parseLong(v, -1, math.MaxInt64)
@@ -92,20 +98,23 @@ func topicConfigs() []topicConfig {
 				c.RetentionAge = millis(n)
 				return err
 			},
-			func(c broker.TopicConfig) (string, bool) { return long(c.RetentionAge.Milliseconds(), -1) }},
+			func(c *broker.TopicConfig) { c.RetentionAge = 0 },
+			func(c broker.TopicConfig) (string, bool) { return limit(ms(c.RetentionAge)) }},
 		{"segment.bytes", kmsg.ConfigTypeInt, "roll the active segment at this size",
 			func(c *broker.TopicConfig, v string) error {
 				n, err := parseLong(v, 1, math.MaxInt32)
 				c.SegmentBytes = n
 				return err
 			},
+			func(c *broker.TopicConfig) { c.SegmentBytes = 0 },
 			func(c broker.TopicConfig) (string, bool) { return long(c.SegmentBytes, 128<<20) }},
 		{"segment.ms", kmsg.ConfigTypeLong, "roll the active segment at this age",
 			func(c *broker.TopicConfig, v string) error {
-				n, err := parseLong(v, 1, math.MaxInt64)
+				n, err := parseLong(v, 1, math.MaxInt64/int64(time.Millisecond))
 				c.SegmentAge = millis(n)
 				return err
 			},
+			func(c *broker.TopicConfig) { c.SegmentAge = 0 },
 			func(c broker.TopicConfig) (string, bool) {
 				return long(c.SegmentAge.Milliseconds(), time.Hour.Milliseconds())
 			}},
@@ -122,6 +131,7 @@ func fixedConfig(name string, typ kmsg.ConfigType, value, doc string) topicConfi
 			}
 			return nil
 		},
+		func(*broker.TopicConfig) {},
 		func(broker.TopicConfig) (string, bool) { return value, true }}
 }
 
@@ -133,12 +143,29 @@ func parseLong(v string, lo, hi int64) (int64, error) {
 	return n, nil
 }
 
-// millis gives 0, for ever, for what a Duration cannot hold.
+// millis gives -1, for ever, for what a Duration cannot hold.
 func millis(n int64) time.Duration {
 	if n < 0 || n > math.MaxInt64/int64(time.Millisecond) {
-		return 0
+		return -1
 	}
 	return time.Duration(n) * time.Millisecond
+}
+
+// ms keeps what is negative, so that it stays apart from 0.
+func ms(d time.Duration) int64 {
+	if d < 0 {
+		return -1
+	}
+	return d.Milliseconds()
+}
+
+// limit shows a setting of which -1 means no limit and 0 the server's default, which is none either unless the
+// Log has filled it in.
+func limit(v int64) (string, bool) {
+	if v <= 0 {
+		return "-1", v == 0
+	}
+	return strconv.FormatInt(v, 10), false
 }
 
 func long(v, dflt int64) (string, bool) {

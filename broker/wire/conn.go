@@ -175,7 +175,7 @@ func (c *conn) readFrame(size int) (frame, error) {
 		if size > maxControlBytes {
 			return frame{}, fmt.Errorf("%w: key %d with %d bytes, at most %d", errFrame, binary.BigEndian.Uint16(head), size, maxControlBytes)
 		}
-		weight = min(controlWeight*weight, c.s.cfg.MaxInFlightBytes)
+		weight = min(controlWeight*weight, c.s.cfg.requestMemory())
 	}
 	if err := c.s.budget.Acquire(c.ctx, weight); err != nil {
 		return frame{}, fmt.Errorf("wait for request memory: %w", context.Cause(c.ctx))

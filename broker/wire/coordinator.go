@@ -22,6 +22,7 @@ const (
 type coordinator struct {
 	lg         *slog.Logger
 	offsets    *offsetStore
+	kept       *held
 	joinDelay  time.Duration
 	minSession time.Duration
 	maxSession time.Duration
@@ -32,9 +33,9 @@ type coordinator struct {
 	closed bool
 }
 
-func newCoordinator(cfg Config, offsets *offsetStore) *coordinator {
+func newCoordinator(cfg Config, offsets *offsetStore, kept *held) *coordinator {
 	return &coordinator{
-		lg: cfg.Logger, offsets: offsets, joinDelay: cfg.GroupJoinDelay,
+		lg: cfg.Logger, offsets: offsets, kept: kept, joinDelay: cfg.GroupJoinDelay,
 		minSession: cfg.minSessionTimeout, maxSession: cfg.maxSessionTimeout,
 		groups: map[string]*group{},
 	}
@@ -58,7 +59,19 @@ func (c *coordinator) close() {
 	}
 }
 
+// alive says whether a group has members.
+func (c *coordinator) alive(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := c.groups[name]
+	return g != nil && len(g.members) > 0
+}
+
+// newGroup gives nil when there is no room for one more.
 func (c *coordinator) newGroup(name string) *group {
+	if len(c.groups) >= maxGroups || !c.kept.take(groupCost(name)) {
+		return nil
+	}
 	g := &group{
 		c: c, name: name, state: stateEmpty,
 		members: map[string]*member{}, pending: map[string]*time.Timer{}, static: map[string]string{},
@@ -72,6 +85,7 @@ func (c *coordinator) reap(g *group) {
 	if g.state == stateEmpty && len(g.members) == 0 && len(g.pending) == 0 && !c.offsets.has(g.name) && c.groups[g.name] == g {
 		g.stopTimer()
 		delete(c.groups, g.name)
+		c.kept.add(-groupCost(g.name))
 	}
 }
 
@@ -91,6 +105,9 @@ func (c *coordinator) join(ctx context.Context, r joinRequest) (joinResult, erro
 	c.mu.Lock()
 	res, m, g := c.joinLocked(r)
 	if m == nil {
+		if g := c.groups[r.group]; g != nil {
+			c.reap(g) // it may have been made for this join alone
+		}
 		c.mu.Unlock()
 		return res, nil
 	}
@@ -103,21 +120,26 @@ func (c *coordinator) join(ctx context.Context, r joinRequest) (joinResult, erro
 	}
 	g.tryComplete()
 	c.mu.Unlock()
+	return await(ctx, g, m, &m.join, ch)
+}
 
+// await waits for what comes through ch, which stands in slot. When ctx ends first the slot is free again, and
+// the member's session runs.
+func await[T any](ctx context.Context, g *group, m *member, slot *chan T, ch chan T) (res T, err error) {
 	select {
-	case res := <-ch:
+	case res = <-ch:
 		return res, nil
 	case <-ctx.Done():
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if m.join == ch {
-		m.join = nil
+	g.c.mu.Lock()
+	defer g.c.mu.Unlock()
+	if *slot == ch {
+		*slot = nil
 		if g.members[m.id] == m {
 			g.arm(m)
 		}
 	}
-	return joinResult{}, errors.Join(errPollCut, context.Cause(ctx))
+	return res, errors.Join(errPollCut, context.Cause(ctx))
 }
 
 // joinLocked gives a result at once, or the member that has to wait.
@@ -140,10 +162,9 @@ func (c *coordinator) joinLocked(r joinRequest) (joinResult, *member, *group) {
 		if r.member != "" {
 			return fail(codeUnknownMemberID)
 		}
-		if len(c.groups) >= maxGroups {
+		if g = c.newGroup(r.group); g == nil {
 			return fail(codeCoordinatorNotAvailable)
 		}
-		g = c.newGroup(r.group)
 	}
 	if code := g.compatible(r); code != codeNone {
 		return fail(code)
@@ -155,7 +176,7 @@ func (c *coordinator) joinLocked(r joinRequest) (joinResult, *member, *group) {
 		return g.joinNew(r)
 	}
 	if r.instance == "" && g.takePending(r.member) {
-		return joinResult{}, g.add(r.member, r), g
+		return g.admit(r.member, r)
 	}
 	m, code := g.check(r.member, r.instance)
 	if code != codeNone {
@@ -199,12 +220,12 @@ func (g *group) joinNew(r joinRequest) (joinResult, *member, *group) {
 		if old := g.members[g.static[r.instance]]; old != nil {
 			return g.replaceStatic(old, id, r)
 		}
-		return joinResult{}, g.add(id, r), g
+		return g.admit(id, r)
 	}
 	if !r.requireID {
-		return joinResult{}, g.add(id, r), g
+		return g.admit(id, r)
 	}
-	if g.c.given >= maxPending {
+	if g.c.given >= maxPending || !g.c.kept.take(pendingCost(id)) {
 		return joinResult{code: codeGroupMaxSize}, nil, nil
 	}
 	g.c.given++
@@ -226,13 +247,26 @@ func (g *group) takePending(id string) bool {
 		t.Stop()
 		delete(g.pending, id)
 		g.c.given--
+		g.c.kept.add(-pendingCost(id))
 	}
 	return ok
 }
 
+// admit adds a member that then has to wait, when there is memory for it.
+func (g *group) admit(id string, r joinRequest) (joinResult, *member, *group) {
+	m := g.add(id, r)
+	if m == nil {
+		return joinResult{code: codeCoordinatorNotAvailable, member: r.member}, nil, nil
+	}
+	return joinResult{}, m, g
+}
+
+// add gives nil, and changes nothing, when there is no memory for one more member.
 func (g *group) add(id string, r joinRequest) *member {
 	m := &member{id: id, instance: r.instance, clientID: r.clientID, host: r.host}
-	m.update(r)
+	if !g.update(m, r) {
+		return nil
+	}
 	g.members[id] = m
 	if r.instance != "" {
 		g.static[r.instance] = id
@@ -241,8 +275,16 @@ func (g *group) add(id string, r joinRequest) *member {
 	return m
 }
 
-func (m *member) update(r joinRequest) {
-	m.session, m.rebalance, m.protocols = r.session, r.rebalance, r.protocols
+// update takes what the member says of itself, false when there is no memory for it.
+func (g *group) update(m *member, r joinRequest) bool {
+	weight := m.cost(r.protocols)
+	if !g.c.kept.take(weight) {
+		g.c.lg.Warn("join refused", "group", g.name, "err", errNoMemory)
+		return false
+	}
+	g.c.kept.add(-m.weight)
+	m.session, m.rebalance, m.protocols, m.weight = r.session, r.rebalance, r.protocols, weight
+	return true
 }
 
 func (m *member) sameProtocols(ps []protocol) bool {
@@ -260,7 +302,9 @@ func (m *member) sameProtocols(ps []protocol) bool {
 // rejoin is for a member that is known. Where nothing changed it gets the present generation, without a rebalance.
 func (g *group) rejoin(m *member, r joinRequest) (joinResult, *member, *group) {
 	same := m.sameProtocols(r.protocols)
-	m.update(r)
+	if !g.update(m, r) {
+		return joinResult{code: codeCoordinatorNotAvailable, member: m.id}, nil, nil
+	}
 	if same && (g.state == stateCompleting || g.state == stateStable && m.id != g.leader) {
 		g.arm(m)
 		return g.joined(m), nil, nil
@@ -273,18 +317,21 @@ func (g *group) replaceStatic(old *member, id string, r joinRequest) (joinResult
 	same := old.sameProtocols(r.protocols)
 	wasLeader := g.leader == old.id
 	assignment := old.assignment
-	delete(g.members, old.id)
-	old.disarm()
+	m := g.add(id, r)
+	if m == nil {
+		return joinResult{code: codeCoordinatorNotAvailable}, nil, nil
+	}
+	g.forget(old)
 	old.answerJoin(joinResult{code: codeFencedInstanceID, member: old.id})
 	old.answerSync(syncResult{code: codeFencedInstanceID})
-	m := g.add(id, r)
 	if g.state != stateStable || !same {
 		if wasLeader {
 			g.leader = ""
 		}
 		return joinResult{}, m, g
 	}
-	m.assignment, m.synced = assignment, true
+	g.setAssignment(m, assignment)
+	m.synced = true
 	res := joinResult{generation: g.generation, protocolType: g.protocolType, protocol: g.protocol, leader: g.leader, member: id}
 	if wasLeader {
 		g.leader = id
@@ -311,26 +358,14 @@ func (c *coordinator) sync(ctx context.Context, r *kmsg.SyncGroupRequest) (syncR
 	if m.id == g.leader {
 		as := make(map[string][]byte, len(r.GroupAssignment))
 		for _, a := range r.GroupAssignment {
-			as[a.MemberID] = bytes.Clone(a.MemberAssignment)
+			if g.members[a.MemberID] != nil {
+				as[a.MemberID] = bytes.Clone(a.MemberAssignment)
+			}
 		}
 		g.assign(as)
 	}
 	c.mu.Unlock()
-
-	select {
-	case res := <-ch:
-		return res, nil
-	case <-ctx.Done():
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if m.sync == ch {
-		m.sync = nil
-		if g.members[m.id] == m {
-			g.arm(m)
-		}
-	}
-	return syncResult{}, errors.Join(errPollCut, context.Cause(ctx))
+	return await(ctx, g, m, &m.sync, ch)
 }
 
 func (c *coordinator) syncLocked(r *kmsg.SyncGroupRequest) (syncResult, *member, *group) {
@@ -346,6 +381,11 @@ func (c *coordinator) syncLocked(r *kmsg.SyncGroupRequest) (syncResult, *member,
 	}
 	switch g.state {
 	case stateCompleting:
+		if m.id == g.leader && !c.kept.room(assignmentBytes(r)) {
+			c.lg.Warn("assignment refused", "group", g.name, "err", errNoMemory)
+			g.arm(m)
+			return syncResult{code: codeCoordinatorNotAvailable}, nil, nil
+		}
 		return syncResult{}, m, g
 	case stateStable:
 		g.arm(m)

@@ -13,7 +13,8 @@ import (
 // testCoordinator runs in a synctest bubble: time stands still until everyone waits.
 func testCoordinator(t *testing.T) *coordinator {
 	cfg := Config{Log: newMemLog(t), Logger: slog.New(slog.DiscardHandler)}.withDefaults()
-	c := newCoordinator(cfg, newOffsetStore(cfg.Log, cfg.Logger, cfg.offsetCompactAfter))
+	kept := &held{limit: cfg.stateMemory()}
+	c := newCoordinator(cfg, newOffsetStore(cfg.Log, cfg.Logger, cfg.offsetCompactAfter, kept), kept)
 	t.Cleanup(c.close)
 	return c
 }

@@ -78,6 +78,13 @@ func (s *Server) dispatch(ctx context.Context, c *conn, f *frame) (answer, error
 	if resp != nil {
 		ans.out = encode(corr, resp, resp.IsFlexible() && key != keyAPIVersions)
 	}
+	if ans.done == nil && len(ans.out) > smallAnswer { // small questions have large answers too: rosters, all topics
+		mem := s.tryLease(int64(len(ans.out)))
+		if mem.n == 0 {
+			return answer{}, fmt.Errorf("%s: an answer of %d bytes does not fit into the memory budget now", a.name, len(ans.out))
+		}
+		ans.done = mem.release
+	}
 	return ans, nil
 }
 

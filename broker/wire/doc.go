@@ -11,7 +11,8 @@
 // A connection has one goroutine that reads frames and one that answers them in order, so pipelined
 // requests are answered in the order they came. A long poll (Fetch, JoinGroup, SyncGroup) ends when its
 // connection dies or the server drains. Memory over all connections is bounded: a frame is read only when
-// its size fits into the budget of Config.MaxInFlightBytes, and a peer that sends or reads too slowly is cut.
+// its size fits into its share of Config.MemoryBudget, answers and what groups keep have theirs, and a peer that
+// sends or reads too slowly is cut.
 //
 // # Errors
 //

@@ -52,6 +52,7 @@ type member struct {
 	protocols      []protocol
 	assignment     []byte
 	synced         bool
+	weight         int64 // of what it keeps, without the assignment
 
 	join chan joinResult // not nil while a JoinGroup waits; takes one result without blocking
 	sync chan syncResult
@@ -220,7 +221,8 @@ func (g *group) prepare() {
 	wasEmpty := g.state == stateEmpty
 	g.state = statePreparing
 	for _, m := range g.members {
-		m.assignment, m.synced = nil, false
+		g.setAssignment(m, nil)
+		m.synced = false
 		if m.sync != nil {
 			m.answerSync(syncResult{code: codeRebalanceInProgress})
 			g.arm(m)
@@ -253,13 +255,12 @@ func (g *group) tryComplete() {
 // completeJoin ends the join phase with who is there. Static members keep their place until their session ends.
 func (g *group) completeJoin() {
 	joined := 0
-	for id, m := range g.members {
+	for _, m := range g.members {
 		switch {
 		case m.join != nil:
 			joined++
 		case m.instance == "":
-			m.disarm()
-			delete(g.members, id)
+			g.forget(m)
 		}
 	}
 	g.joinDelay = false
@@ -285,7 +286,8 @@ func (g *group) completeJoin() {
 		}
 	}
 	for _, m := range g.members {
-		m.assignment, m.synced = nil, false
+		g.setAssignment(m, nil)
+		m.synced = false
 		if m.join != nil {
 			m.answerJoin(g.joined(m))
 			g.arm(m)
@@ -336,7 +338,7 @@ func (g *group) assign(as map[string][]byte) {
 	g.stopTimer()
 	g.state = stateStable
 	for id, m := range g.members {
-		m.assignment = as[id]
+		g.setAssignment(m, as[id])
 		if m.sync != nil {
 			m.answerSync(g.assigned(m))
 			g.arm(m)
@@ -349,10 +351,23 @@ func (g *group) assigned(m *member) syncResult {
 	return syncResult{protocolType: g.protocolType, protocol: g.protocol, assignment: m.assignment}
 }
 
-// drop takes a member out without a rebalance.
-func (g *group) drop(m *member) {
+// forget takes a member off the list and gives its memory back.
+func (g *group) forget(m *member) {
 	m.disarm()
 	delete(g.members, m.id)
+	g.setAssignment(m, nil)
+	g.c.kept.add(-m.weight)
+	m.weight = 0
+}
+
+func (g *group) setAssignment(m *member, b []byte) {
+	g.c.kept.add(int64(len(b) - len(m.assignment)))
+	m.assignment = b
+}
+
+// drop takes a member out without a rebalance.
+func (g *group) drop(m *member) {
+	g.forget(m)
 	if m.instance != "" && g.static[m.instance] == m.id {
 		delete(g.static, m.instance)
 	}

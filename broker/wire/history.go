@@ -2,27 +2,47 @@ package wire
 
 import (
 	"context"
+	"errors"
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
-// fetchHistory answers the ranges that begin below the log's start and gives back the others, with the
-// bytes that it used of the limit.
-func (s *Server) fetchHistory(ctx context.Context, slots []*fetchSlot, limit int) (rest []*fetchSlot, used int) {
+// errHistory marks a lake that cannot be read now.
+var errHistory = errors.New("the history cannot be read now")
+
+// inHistory says whether a range begins below the log's start and in the history.
+func (s *Server) inHistory(ctx context.Context, sl *fetchSlot, b broker.Bounds) bool {
 	if s.cfg.History == nil {
-		return slots, 0
+		return false
 	}
+	sl.lake, sl.tiers = s.cfg.History.Start(ctx, sl.r.TP)
+	return sl.tiers && sl.r.From < b.Start && sl.r.From >= sl.lake
+}
+
+// fetchHistory answers the ranges that begin below the log's start and gives back the others, with the
+// bytes that it used of the limit. It waits for the memory that it takes; its error is that of the request's context.
+func (s *Server) fetchHistory(r *request, slots []*fetchSlot, limit int) (rest []*fetchSlot, used int, err error) {
+	if s.cfg.History == nil {
+		return slots, 0, nil
+	}
+	ctx := r.ctx
+	var mem *lease
 	for _, sl := range slots {
 		b, err := s.log.Bounds(ctx, sl.r.TP)
 		if err != nil {
 			rest = append(rest, sl) // the Log says it again, in its answer
 			continue
 		}
-		sl.lake, sl.tiers = s.cfg.History.Start(ctx, sl.r.TP)
-		if !sl.tiers || sl.r.From >= b.Start || sl.r.From < sl.lake {
+		if !s.inHistory(ctx, sl, b) {
 			rest = append(rest, sl)
 			continue
+		}
+		if mem == nil {
+			if mem, err = s.waitLease(ctx, int64(limit)+historyRead); err != nil {
+				return nil, 0, err
+			}
+			r.done = mem.release
 		}
 		if used >= limit {
 			s.fillBounds(sl, b) // nothing this time; the client asks again
@@ -30,23 +50,20 @@ func (s *Server) fetchHistory(ctx context.Context, slots []*fetchSlot, limit int
 		}
 		used += s.fillHistory(ctx, sl, b, min(sl.r.MaxBytes, limit-used))
 	}
-	return rest, used
+	if mem != nil {
+		mem.keep(used)
+	}
+	return rest, used, nil
 }
 
 // fillHistory answers one range from the history and gives the bytes that it took, at least 1.
-// It gives 0 when the history does not hold the offset.
 func (s *Server) fillHistory(ctx context.Context, sl *fetchSlot, b broker.Bounds, maxBytes int) int {
-	if sl.lake, sl.tiers = s.cfg.History.Start(ctx, sl.r.TP); !sl.tiers || sl.r.From < sl.lake {
-		return 0
-	}
 	from := sl.r.From
 	for from < b.Start {
 		batches, next, err := s.cfg.History.Fetch(ctx, sl.r.TP, from, maxBytes)
 		if err != nil {
 			s.lg.Error("fetch from history", "partition", sl.r.TP.String(), "offset", int64(from), "err", err)
-			if sl.out.ErrorCode = codeOf(err); sl.out.ErrorCode == codeUnknownServerError {
-				sl.out.ErrorCode = codeStorageError // a lake that cannot be read now: clients try again
-			}
+			sl.out.ErrorCode = codeOf(errors.Join(errHistory, err))
 			return 1
 		}
 		if len(batches) > 0 {

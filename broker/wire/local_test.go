@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/broker/local"
 	"github.com/ledgerlake/ledgerlake/broker/wire"
 )
@@ -23,7 +25,12 @@ type node struct {
 
 func open(t *testing.T, dir string) *node {
 	t.Helper()
-	log, err := local.Open(t.Context(), local.Config{Dir: dir})
+	return openWith(t, local.Config{Dir: dir})
+}
+
+func openWith(t *testing.T, cfg local.Config) *node {
+	t.Helper()
+	log, err := local.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,6 +184,57 @@ func TestRefusalsOfLocalLog(t *testing.T) {
 		if err := cl.ProduceSync(ctx, &c.rec).FirstErr(); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
+	}
+}
+
+// An explicit -1 is for ever and without limit even where the server's default is not, over a restart; a setting
+// that is deleted is the default again.
+func TestUnlimitedRetention(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	dir := t.TempDir()
+	n := openWith(t, local.Config{Dir: dir, DefaultTopic: broker.TopicConfig{RetentionAge: time.Hour, RetentionBytes: 1000}})
+	adm := kadm.NewClient(n.client(t))
+	none := "-1"
+	for topic, cfg := range map[string]map[string]*string{"all": {"retention.ms": &none, "retention.bytes": &none}, "default": nil} {
+		if _, err := adm.CreateTopic(ctx, 1, 1, cfg, topic); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shown := func() map[string]string {
+		t.Helper()
+		configs, err := adm.DescribeTopicConfigs(ctx, "all", "default")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		for _, r := range configs {
+			for _, c := range r.Configs {
+				if strings.HasPrefix(c.Key, "retention") {
+					got[r.Name+" "+c.Key] = c.MaybeValue()
+				}
+			}
+		}
+		return got
+	}
+	want := map[string]string{"all retention.ms": "-1", "all retention.bytes": "-1", "default retention.ms": "3600000", "default retention.bytes": "1000"}
+	if got := shown(); !maps.Equal(got, want) {
+		t.Fatalf("shown: %v", got)
+	}
+	n.close(t)
+	n = openWith(t, local.Config{Dir: dir, DefaultTopic: broker.TopicConfig{RetentionAge: time.Hour, RetentionBytes: 1000}})
+	defer n.close(t)
+	adm = kadm.NewClient(n.client(t))
+	if got := shown(); !maps.Equal(got, want) {
+		t.Fatalf("shown after the restart: %v", got)
+	}
+	changes := []kadm.AlterConfig{{Op: kadm.DeleteConfig, Name: "retention.ms"}, {Op: kadm.DeleteConfig, Name: "retention.bytes"}}
+	if res, err := adm.AlterTopicConfigs(ctx, changes, "all"); err != nil || res[0].Err != nil {
+		t.Fatal(res, err)
+	}
+	want["all retention.ms"], want["all retention.bytes"] = "3600000", "1000"
+	if got := shown(); !maps.Equal(got, want) {
+		t.Fatalf("shown after the settings were deleted: %v", got)
 	}
 }
 

@@ -24,6 +24,7 @@ type memLog struct {
 	pid    int64
 	grown  chan struct{}
 	closed bool
+	fail   error // of Topics, when set
 }
 
 type memTopic struct {
@@ -188,6 +189,9 @@ func (l *memLog) Close() error {
 func (l *memLog) Topics(context.Context) ([]broker.TopicInfo, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.fail != nil {
+		return nil, l.fail
+	}
 	var out []broker.TopicInfo
 	for _, t := range l.topics {
 		out = append(out, t.info)

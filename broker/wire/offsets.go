@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,11 @@ type committed struct {
 	offset   int64
 	epoch    int32
 	metadata string
+	at       int64 // ms: when it was committed, or its group was last seen with members
 }
+
+// refreshParts says in how many parts of the retention the positions of a living group are written anew.
+const refreshParts = 14
 
 // offsetStore keeps the committed offsets of all groups: in memory for reading, and as records of
 // OffsetsTopic, in the encoding of Kafka's own offsets topic, for the next start. The newest record of a key
@@ -43,19 +48,21 @@ type offsetStore struct {
 	tp           record.TopicPartition
 	seed         maphash.Seed
 
+	kept    *held
 	gate    sync.RWMutex              // commits share it; a rewrite has it alone
 	stripes [offsetStripes]sync.Mutex // by group: appends and the map take the same order
 	mu      sync.Mutex                // guards what follows
 	groups  map[string]groupOffsets
+	live    int // positions in groups
 	records int // in the topic
 	made    bool
 }
 
 type groupOffsets map[record.TopicPartition]committed
 
-func newOffsetStore(log broker.Log, lg *slog.Logger, compactAfter int) *offsetStore {
+func newOffsetStore(log broker.Log, lg *slog.Logger, compactAfter int, kept *held) *offsetStore {
 	return &offsetStore{
-		log: log, lg: lg, compactAfter: compactAfter, seed: maphash.MakeSeed(),
+		log: log, lg: lg, compactAfter: compactAfter, kept: kept, seed: maphash.MakeSeed(),
 		tp:     record.TopicPartition{Topic: OffsetsTopic},
 		groups: map[string]groupOffsets{},
 	}
@@ -130,7 +137,7 @@ func (o *offsetStore) replay(it *record.Iterator, b record.Batch) error {
 		if err := v.ReadFrom(rec.Value); err != nil {
 			return fmt.Errorf("value of offset %d: %w", rec.Offset, err)
 		}
-		o.set(k.Group, tp, &committed{offset: v.Offset, epoch: v.LeaderEpoch, metadata: v.Metadata})
+		o.set(k.Group, tp, &committed{offset: v.Offset, epoch: v.LeaderEpoch, metadata: v.Metadata, at: v.CommitTimestamp})
 	}
 	return it.Err()
 }
@@ -138,40 +145,45 @@ func (o *offsetStore) replay(it *record.Iterator, b record.Batch) error {
 // set changes the map. Callers other than load hold mu.
 func (o *offsetStore) set(group string, tp record.TopicPartition, c *committed) {
 	g := o.groups[group]
-	if c == nil {
+	if old, ok := g[tp]; ok {
 		delete(g, tp)
-		if len(g) == 0 {
-			delete(o.groups, group)
+		o.live--
+		o.kept.add(-positionCost(tp, &old))
+	}
+	if c != nil {
+		if g == nil {
+			g = groupOffsets{}
+			o.groups[group] = g
+			o.kept.add(groupCost(group))
 		}
-		return
+		g[tp] = *c
+		o.live++
+		o.kept.add(positionCost(tp, c))
+	} else if g != nil && len(g) == 0 {
+		delete(o.groups, group)
+		o.kept.add(-groupCost(group))
 	}
-	if g == nil {
-		g = groupOffsets{}
-		o.groups[group] = g
-	}
-	g[tp] = *c
 }
 
-// commit makes positions durable and then visible. A nil position removes.
+// commit makes positions durable and then visible. A nil position removes. Positions for which there is no
+// memory are refused with errNoMemory.
 func (o *offsetStore) commit(ctx context.Context, group string, pos map[record.TopicPartition]*committed) error {
-	if len(pos) == 0 {
-		return nil
-	}
+	return o.change(ctx, group, func(groupOffsets) map[record.TopicPartition]*committed { return pos })
+}
+
+// change commits what pick makes of a group's present positions.
+func (o *offsetStore) change(ctx context.Context, group string, pick func(groupOffsets) map[record.TopicPartition]*committed) error {
 	if err := o.make(ctx); err != nil {
 		return err
 	}
 	o.gate.RLock()
-	err := o.commitLocked(ctx, group, pos)
+	err := o.changeLocked(ctx, group, pick)
 	o.gate.RUnlock()
 	if err != nil {
 		return err
 	}
 	o.mu.Lock()
-	live := 0
-	for _, g := range o.groups {
-		live += len(g)
-	}
-	due := o.records > o.compactAfter+4*live
+	due := o.records > o.compactAfter+4*o.live
 	o.mu.Unlock()
 	if due {
 		if err := o.rewrite(ctx); err != nil {
@@ -181,11 +193,28 @@ func (o *offsetStore) commit(ctx context.Context, group string, pos map[record.T
 	return nil
 }
 
-func (o *offsetStore) commitLocked(ctx context.Context, group string, pos map[record.TopicPartition]*committed) error {
+func (o *offsetStore) changeLocked(ctx context.Context, group string, pick func(groupOffsets) map[record.TopicPartition]*committed) error {
 	stripe := &o.stripes[maphash.String(o.seed, group)%offsetStripes]
 	stripe.Lock()
 	defer stripe.Unlock()
+	pos := pick(o.of(group))
+	if len(pos) == 0 {
+		return nil
+	}
 	w := offsetWriter{o: o, ctx: ctx, b: record.NewBuilder(record.None), now: time.Now().UnixMilli()}
+	need := int64(0)
+	for tp, c := range pos {
+		if c != nil {
+			c.at = cmp.Or(c.at, w.now)
+			need += groupCost(group) + positionCost(tp, c)
+		}
+	}
+	if need > 0 {
+		if !o.kept.take(need) {
+			return errNoMemory
+		}
+		defer o.kept.add(-need) // what is kept of it counts by then
+	}
 	for tp, c := range pos {
 		if err := w.add(group, tp, c); err != nil {
 			return err
@@ -264,7 +293,7 @@ func (w *offsetWriter) add(group string, tp record.TopicPartition, c *committed)
 	k := kmsg.OffsetCommitKey{Version: 1, Group: group, Topic: tp.Topic, Partition: tp.Partition}
 	var value []byte
 	if c != nil {
-		v := kmsg.OffsetCommitValue{Version: 3, Offset: c.offset, LeaderEpoch: c.epoch, Metadata: c.metadata, CommitTimestamp: w.now}
+		v := kmsg.OffsetCommitValue{Version: 3, Offset: c.offset, LeaderEpoch: c.epoch, Metadata: c.metadata, CommitTimestamp: c.at}
 		value = v.AppendTo(nil)
 	}
 	w.b.Append(w.now, k.AppendTo(nil), value, nil)
@@ -323,24 +352,53 @@ func (o *offsetStore) names() []string {
 
 // forget removes all positions of a group.
 func (o *offsetStore) forget(ctx context.Context, group string) error {
-	pos := map[record.TopicPartition]*committed{}
-	for tp := range o.of(group) {
-		pos[tp] = nil
+	return o.remove(ctx, group, func(record.TopicPartition) bool { return true })
+}
+
+// remove removes the positions of a group that which names.
+func (o *offsetStore) remove(ctx context.Context, group string, which func(record.TopicPartition) bool) error {
+	return o.change(ctx, group, func(now groupOffsets) map[record.TopicPartition]*committed {
+		pos := map[record.TopicPartition]*committed{}
+		for tp := range now {
+			if which(tp) {
+				pos[tp] = nil
+			}
+		}
+		return pos
+	})
+}
+
+// expire removes the positions of groups without members that are older than keep. Those of groups with members
+// it writes anew from time to time, so that their age, also after a restart, is counted from when the group
+// was last seen alive; a group is therefore forgotten between keep and keep/refreshParts more after its end.
+func (o *offsetStore) expire(ctx context.Context, now time.Time, keep time.Duration, alive func(group string) bool) error {
+	var errs []error
+	part := (keep / refreshParts).Milliseconds()
+	for _, group := range o.names() {
+		living := alive(group)
+		errs = append(errs, o.change(ctx, group, func(has groupOffsets) map[record.TopicPartition]*committed {
+			pos := map[record.TopicPartition]*committed{}
+			for tp, c := range has {
+				age := now.UnixMilli() - c.at
+				switch {
+				case living && age > part:
+					c.at = now.UnixMilli()
+					pos[tp] = &c
+				case !living && age > keep.Milliseconds()+part:
+					pos[tp] = nil
+				}
+			}
+			return pos
+		}))
 	}
-	return o.commit(ctx, group, pos)
+	return errors.Join(errs...)
 }
 
 // forgetTopic removes the positions of all groups in a deleted topic.
 func (o *offsetStore) forgetTopic(ctx context.Context, topic string) error {
 	var errs []error
 	for _, group := range o.names() {
-		pos := map[record.TopicPartition]*committed{}
-		for tp := range o.of(group) {
-			if tp.Topic == topic {
-				pos[tp] = nil
-			}
-		}
-		errs = append(errs, o.commit(ctx, group, pos))
+		errs = append(errs, o.remove(ctx, group, func(tp record.TopicPartition) bool { return tp.Topic == topic }))
 	}
 	return errors.Join(errs...)
 }

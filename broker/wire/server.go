@@ -31,7 +31,7 @@ type Server struct {
 	offsets *offsetStore
 	groups  *coordinator
 	budget  *semaphore.Weighted // request bytes
-	answers *semaphore.Weighted // bytes of Fetch answers
+	answers *semaphore.Weighted // bytes of answers
 
 	// pollCtx ends when the server drains: it ends long polls. hardCtx ends when the drain time is over.
 	pollCtx context.Context
@@ -74,6 +74,7 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 		}
 	}
 	s.wg.Go(s.accept)
+	s.wg.Go(s.expireOffsets)
 	s.lg.Info("kafka protocol server listens", "addr", s.ln.Addr().String(), "advertised", advertise)
 	return s, nil
 }
@@ -86,17 +87,38 @@ func newServer(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, log: cfg.Log, lg: cfg.Logger, conns: map[*conn]struct{}{}}
 	s.table = buildTable(cfg.Log)
-	s.budget = semaphore.NewWeighted(cfg.MaxInFlightBytes)
-	s.answers = semaphore.NewWeighted(cfg.MaxFetchMemory)
+	s.budget = semaphore.NewWeighted(cfg.requestMemory())
+	s.answers = semaphore.NewWeighted(cfg.answerMemory())
 	s.pollCtx, s.poll = context.WithCancel(context.Background())
 	s.hardCtx, s.hard = context.WithCancel(context.Background())
 	s.topics = &topicCache{log: cfg.Log, maxAge: time.Second}
-	s.offsets = newOffsetStore(cfg.Log, s.lg, cfg.offsetCompactAfter)
+	kept := &held{limit: cfg.stateMemory()}
+	s.offsets = newOffsetStore(cfg.Log, s.lg, cfg.offsetCompactAfter, kept)
 	if err := s.offsets.load(ctx); err != nil {
 		return nil, fmt.Errorf("load committed offsets: %w", err)
 	}
-	s.groups = newCoordinator(cfg, s.offsets)
+	s.groups = newCoordinator(cfg, s.offsets, kept)
 	return s, nil
+}
+
+// expireOffsets removes positions of groups that are gone, until the server closes.
+func (s *Server) expireOffsets() {
+	keep := s.cfg.OffsetsRetention
+	if keep < 0 {
+		return
+	}
+	tick := time.NewTicker(min(max(keep/(4*refreshParts), time.Second), time.Hour))
+	defer tick.Stop()
+	for {
+		select {
+		case now := <-tick.C:
+			if err := s.offsets.expire(s.hardCtx, now, keep, s.groups.alive); err != nil {
+				s.lg.Error("expire positions of groups", "err", err)
+			}
+		case <-s.pollCtx.Done():
+			return
+		}
+	}
 }
 
 // Addr is the address that the server listens on.

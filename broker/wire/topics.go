@@ -2,14 +2,18 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/record"
 )
 
 // OffsetsTopic is the internal topic that holds the committed offsets of groups.
 const OffsetsTopic = "__ledgerlake_offsets"
+
+var errUnknownTopicID = errors.New("unknown topic id")
 
 func internalTopic(name string) bool { return name == OffsetsTopic }
 
@@ -90,22 +94,23 @@ func (t *topicCache) all(ctx context.Context) (map[string]broker.TopicInfo, erro
 }
 
 // resolve gives the topic's name from a request that carries names or, from some version on, ids.
-func (s *Server) resolve(ctx context.Context, name string, id [16]byte, byID bool) (string, int16) {
+func (s *Server) resolve(ctx context.Context, name string, id [16]byte, byID bool) (string, error) {
 	if !byID {
-		return name, codeNone
+		return name, nil
 	}
 	n, ok, err := s.topics.name(ctx, id)
-	switch {
-	case err != nil:
-		return "", codeOf(err)
-	case !ok:
-		return "", codeUnknownTopicID
+	if err == nil && !ok {
+		err = errUnknownTopicID
 	}
-	return n, codeNone
+	return n, err
 }
 
-// hasPartition says whether a partition exists, for requests that the Log itself does not see.
-func (s *Server) hasPartition(ctx context.Context, topic string, partition int32) bool {
-	in, err := s.topics.get(ctx, topic)
-	return err == nil && partition >= 0 && partition < in.Config.Partitions
+// checkPartition says whether a partition exists, for requests that the Log itself does not see. Its error is
+// ErrUnknownTopic when it does not, and that of the Log when nobody knows.
+func (s *Server) checkPartition(ctx context.Context, tp record.TopicPartition) error {
+	in, err := s.topics.get(ctx, tp.Topic)
+	if err == nil && (tp.Partition < 0 || tp.Partition >= in.Config.Partitions) {
+		err = broker.ErrUnknownTopic
+	}
+	return err
 }

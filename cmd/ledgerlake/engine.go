@@ -37,6 +37,8 @@ type engineConfig struct {
 	noTiering  bool
 
 	retentionInterval time.Duration
+	offsetsRetention  time.Duration
+	kafkaMemory       int64
 
 	format    string
 	schema    *arrow.Schema
@@ -113,6 +115,7 @@ func openEngine(ctx context.Context, cfg engineConfig) (*engine, error) {
 	e.server, err = wire.Open(ctx, wire.Config{
 		Listen: cfg.listen, Advertise: cfg.advertise, Log: log, History: history, Logger: cfg.log,
 		AutoCreateTopics: cfg.autoCreate, DefaultPartitions: cfg.partitions,
+		OffsetsRetention: cfg.offsetsRetention, MemoryBudget: cfg.kafkaMemory,
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open Kafka port: %w", err), log.Close())

@@ -88,6 +88,8 @@ It listens without authentication: keep it on loopback or a network that you tru
 	f.StringVar(&cfg.durability, "durability", "group", "group: acknowledge after a shared fdatasync; none: after the write, as Kafka does (a power loss can take records)")
 	topicFlags(f, &cfg.topic)
 	f.DurationVar(&cfg.retentionInterval, "retention-interval", time.Minute, "how often segments that retention allows to go are looked for")
+	f.DurationVar(&cfg.offsetsRetention, "offsets-retention", 7*24*time.Hour, "positions of a consumer group are forgotten so long after its last member left; negative keeps them")
+	f.Int64Var(&cfg.kafkaMemory, "kafka-memory", 1<<30, "bytes of requests, answers, groups and positions at the Kafka port at most")
 	f.BoolVar(&cfg.noTiering, "no-tiering", false, "keep the log only, write no tables")
 	f.StringVar(&cfg.format, "format", "auto", "values of new tables: json (columns), raw (bytes), or auto (look at the first records)")
 	f.StringVar(&schemaFile, "schema", "", "file with the payload columns of new tables, a Delta schema in JSON")

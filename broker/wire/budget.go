@@ -1,0 +1,104 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+// The memory budget has three fixed shares, so that no kind of load can starve another: requests in work
+// (half), answers that are made or sent (three eighths), and what groups and positions keep (the rest).
+func (c Config) requestMemory() int64 { return c.MemoryBudget / 2 }
+func (c Config) answerMemory() int64  { return c.MemoryBudget / 8 * 3 }
+func (c Config) stateMemory() int64   { return c.MemoryBudget - c.requestMemory() - c.answerMemory() }
+
+// historyRead is what one read of the history takes beside its answer: the pages of a data file.
+const historyRead = 32 << 20
+
+// errNoMemory is for state that the budget has no room for. Clients try again; what expires makes room.
+var errNoMemory = errors.New("no memory left for groups and positions: raise the memory budget of the Kafka port, or delete groups that nobody uses")
+
+// lease is a part of the answers' share. It is given back in pieces or as a whole.
+type lease struct {
+	sem *semaphore.Weighted
+	n   int64
+}
+
+// tryLease takes want bytes when they are free, else a lease of nothing.
+func (s *Server) tryLease(want int64) *lease {
+	want = min(want, s.cfg.answerMemory())
+	if !s.answers.TryAcquire(want) {
+		want = 0
+	}
+	return &lease{sem: s.answers, n: want}
+}
+
+// waitLease waits for want bytes until ctx ends.
+func (s *Server) waitLease(ctx context.Context, want int64) (*lease, error) {
+	want = min(want, s.cfg.answerMemory())
+	if err := s.answers.Acquire(ctx, want); err != nil {
+		return nil, errors.Join(errPollCut, context.Cause(ctx))
+	}
+	return &lease{sem: s.answers, n: want}, nil
+}
+
+// keep gives back all but n bytes.
+func (l *lease) keep(n int) {
+	if give := l.n - int64(n); give > 0 {
+		l.sem.Release(give)
+		l.n -= give
+	}
+}
+
+func (l *lease) release() { l.keep(0) }
+
+// held counts what stays in memory between requests.
+type held struct {
+	limit int64
+	used  atomic.Int64
+}
+
+// take counts n bytes, false when there is no room for them.
+func (h *held) take(n int64) bool {
+	if h.used.Add(n) > h.limit {
+		h.used.Add(-n)
+		return false
+	}
+	return true
+}
+
+// room says whether n bytes more would fit now.
+func (h *held) room(n int64) bool { return h.used.Load()+n <= h.limit }
+
+// add counts n bytes, negative to give them back, whatever the limit: for what is there already.
+func (h *held) add(n int64) { h.used.Add(n) }
+
+// What is kept costs its bytes and, about, the structures around them.
+
+func groupCost(name string) int64 { return int64(512 + 2*len(name)) }
+
+func pendingCost(id string) int64 { return int64(512 + len(id)) }
+
+func (m *member) cost(protocols []protocol) int64 {
+	n := 1024 + 3*len(m.id) + 2*len(m.instance) + len(m.clientID) + len(m.host)
+	for _, p := range protocols {
+		n += 64 + len(p.name) + len(p.metadata)
+	}
+	return int64(n)
+}
+
+func assignmentBytes(r *kmsg.SyncGroupRequest) (n int64) {
+	for _, a := range r.GroupAssignment {
+		n += int64(len(a.MemberAssignment))
+	}
+	return n
+}
+
+func positionCost(tp record.TopicPartition, c *committed) int64 {
+	return int64(192 + len(tp.Topic) + len(c.metadata))
+}
