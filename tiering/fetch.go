@@ -24,7 +24,8 @@ type chunk struct {
 	from, next record.Offset
 	batches    []byte
 	aborted    []broker.AbortedTxn
-	lost       bool // no batches: retention was faster
+	lost       bool   // no batches: retention was faster
+	gen        uint64 // of the position that it was fetched at
 }
 
 // fetcher asks the source for all partitions of a session, one response ahead of the decoders.
@@ -34,11 +35,13 @@ type fetcher struct {
 
 	mu   sync.Mutex
 	pos  map[int32]*position
-	turn int // rotates the order, so that a full response does not always favor the same partitions
+	gen  uint64 // of the newest position
+	turn int    // rotates the order, so that a full response does not always favor the same partitions
 	wake chan struct{}
 }
 
 type position struct {
+	gen    uint64 // tells a partition that is added again from its former self
 	next   record.Offset
 	target record.Offset // UntilEnd: where to stop; else -1
 	tries  int           // failures in a row
@@ -49,14 +52,18 @@ func newFetcher(s *session) *fetcher {
 	return &fetcher{s: s, out: make(chan []chunk), pos: map[int32]*position{}, wake: make(chan struct{}, 1)}
 }
 
-func (f *fetcher) add(partition int32, next, target record.Offset) {
+// add begins to read a partition and gives the stamp that its chunks will bear.
+func (f *fetcher) add(partition int32, next, target record.Offset) uint64 {
 	f.mu.Lock()
-	f.pos[partition] = &position{next: next, target: target}
+	f.gen++
+	gen := f.gen
+	f.pos[partition] = &position{gen: gen, next: next, target: target}
 	f.mu.Unlock()
 	select {
 	case f.wake <- struct{}{}:
 	default:
 	}
+	return gen
 }
 
 func (f *fetcher) remove(partition int32) {
@@ -220,7 +227,7 @@ func (f *fetcher) take(r broker.FetchRange, got *broker.Fetched) (chunk, bool, e
 	if next <= pos.next {
 		return chunk{}, false, nil
 	}
-	c := chunk{partition: r.TP.Partition, from: pos.next, next: next, batches: got.Batches, aborted: got.Aborted}
+	c := chunk{partition: r.TP.Partition, from: pos.next, next: next, batches: got.Batches, aborted: got.Aborted, gen: pos.gen}
 	pos.next = next
 	return c, true, nil
 }
@@ -234,7 +241,7 @@ func (f *fetcher) gap(tp record.TopicPartition, pos *position, b broker.Bounds) 
 	if f.s.t.cfg.OnGap == GapLatest {
 		to = max(b.Start, b.Stable)
 	}
-	c := chunk{partition: tp.Partition, from: pos.next, next: to, lost: true}
+	c := chunk{partition: tp.Partition, from: pos.next, next: to, lost: true, gen: pos.gen}
 	pos.next = to
 	return c, true, nil
 }

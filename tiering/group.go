@@ -86,16 +86,16 @@ func (t *Tierer) nudge() {
 }
 
 // changes compares a session's partitions with the assigned ones.
-func (t *Tierer) changes(have map[int32]bool) (gone bool, leaving, joining []int32) {
+func (t *Tierer) changes(have map[int32]member) (gone bool, leaving, joining []int32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.cfg.Manual {
 		return false, nil, nil
 	}
 	for p, a := range t.assigned {
-		isLeaving, known := have[p]
+		m, known := have[p]
 		switch {
-		case a.revoking && known && !isLeaving:
+		case a.revoking && known && !m.leaving:
 			leaving = append(leaving, p)
 		case a.revoking && !known:
 			delete(t.assigned, p)
@@ -136,7 +136,9 @@ func (s *session) reconcile(ctx context.Context) error {
 		return errRestart
 	}
 	for _, p := range leaving {
-		s.parts[p] = true
+		m := s.parts[p]
+		m.leaving = true
+		s.parts[p] = m
 		s.fetch.remove(p)
 		s.want = true
 	}

@@ -53,7 +53,7 @@ func (s *session) loop(stop context.Context) (ended bool, err error) {
 func (s *session) dispatch(chunks []chunk) error {
 	for i := range chunks {
 		c := &chunks[i]
-		if leaving, known := s.parts[c.partition]; !known || leaving {
+		if m, known := s.parts[c.partition]; !known || m.leaving || m.gen != c.gen {
 			s.budget.release(int64(len(c.batches)))
 			continue
 		}
@@ -90,8 +90,8 @@ func (s *session) startFlush() error {
 	replies := make(chan *output, len(s.workers))
 	s.replies = replies
 	var leaving []int32
-	for p, l := range s.parts {
-		if l {
+	for p, m := range s.parts {
+		if m.leaving {
 			leaving = append(leaving, p)
 		}
 	}
@@ -131,8 +131,8 @@ func (s *session) landed(r result) error {
 	if len(r.ranges) > 0 {
 		s.t.progressed()
 	}
-	for _, leaving := range s.parts { // revoked after that flush had begun
-		s.want = s.want || leaving
+	for _, m := range s.parts { // revoked after that flush had begun
+		s.want = s.want || m.leaving
 	}
 	return nil
 }

@@ -46,12 +46,18 @@ type session struct {
 	freeSize int64 // memory that they keep
 
 	// Of the main loop alone:
-	parts    map[int32]bool // true: leaving, after the next commit
+	parts    map[int32]member
 	dirty    bool           // something was dispatched since the last cut
 	flushing bool
 	want     bool // a commit is due
 	replies  chan *output
 	age      *time.Timer
+}
+
+// member is a partition of a session.
+type member struct {
+	gen     uint64 // of its position at the fetcher: chunks of an older one are not for it
+	leaving bool   // after the next commit
 }
 
 func (t *Tierer) newSession(ctx context.Context) (*session, error) {
@@ -65,7 +71,7 @@ func (t *Tierer) newSession(ctx context.Context) (*session, error) {
 		fetchBytes: min(maxFetch, t.cfg.MemoryBudget/4),
 		spillAt:    t.cfg.MemoryBudget / 4 / int64(t.cfg.Workers),
 		look:       make(chan struct{}, 1), failed: make(chan error, 1), flushed: make(chan result, 1),
-		parts: map[int32]bool{},
+		parts: map[int32]member{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if err := s.planColumns(); err != nil {
@@ -121,8 +127,7 @@ func (s *session) join(ctx context.Context, partition int32, snap *deltalog.Snap
 	}
 	s.t.hold(ctx, partition, next)
 	s.t.stats.joined(partition, next, b)
-	s.parts[partition] = false
-	s.fetch.add(partition, next, s.t.target(partition, b))
+	s.parts[partition] = member{gen: s.fetch.add(partition, next, s.t.target(partition, b))}
 	return nil
 }
 
