@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,12 +13,12 @@ import (
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
-// Two ingest processes share 12 partitions of a real Kafka as a consumer group, while a producer commits and
-// aborts transactions. Both are killed at random moments, so that partitions move between them. Meanwhile a
-// reader starts at random offsets and crosses from the table into the log. In the end each committed record
-// is in the table once (I3) and every read was in order and complete (I4).
+// Two ingest processes share 12 partitions of a real Kafka as a consumer group, while producers send with every
+// codec, half of them in transactions that they commit and abort. Both processes are killed at random moments, so
+// that partitions move between them. Meanwhile a reader starts at random offsets and crosses from the table into
+// the log. In the end each committed record is in the table once (I3) and every read was in order and complete (I4).
 //
-// LEDGERLAKE_KILLS=20 LEDGERLAKE_RATE=20000 is the long form.
+// LEDGERLAKE_KILLS=25 LEDGERLAKE_RATE=20000 LEDGERLAKE_RECORDS=2000000 is the long form.
 func TestGroupOfIngestsIsKilled(t *testing.T) {
 	k := harness.Kafka(t)
 	const partitions = 12
@@ -29,20 +30,25 @@ func TestGroupOfIngestsIsKilled(t *testing.T) {
 		"--schema", harness.WriteEventSchema(t), "--log-level", "warn"}
 	member := append(append([]string{}, base...), "--group", "g", "--session-timeout", "6s", "--flush-age", "200ms")
 
-	load := harness.StartLoad(t, harness.LoadConfig{Addr: k.Addr, Topic: "events", Seed: seed, Transactions: true, Rate: rate(t)})
+	load := harness.StartLoad(t, harness.LoadConfig{Addr: k.Addr, Topic: "events", Seed: seed, Transactions: true,
+		Producers: 6, Rate: number(t, "LEDGERLAKE_RATE", 3000)})
 	procs := []*harness.Process{harness.Start(t, member...), harness.Start(t, member...)}
-	kills := harness.Kills(t, 5)
-	for kill := range kills {
+	least, records := harness.Kills(t, 5), number(t, "LEDGERLAKE_RECORDS", 1)
+	kills, seams := 0, 0
+	for kills < least || load.Acked() < records {
 		time.Sleep(time.Duration(500+rng.IntN(4000)) * time.Millisecond)
 		i := rng.IntN(len(procs))
 		select {
 		case <-procs[i].Done():
-			t.Fatalf("before kill %d: a member ended by itself:\n%s", kill, procs[i].Log())
+			t.Fatalf("before kill %d: a member ended by itself:\n%s", kills, procs[i].Log())
 		default:
 		}
 		procs[i].Kill()
 		procs[i] = harness.Start(t, member...)
-		readOverSeam(t, rng, k.Addr, table, partitions)
+		kills++
+		if readOverSeam(t, rng, k.Addr, table, partitions) {
+			seams++
+		}
 	}
 	acked := load.Stop(t)
 	for _, p := range procs {
@@ -50,42 +56,47 @@ func TestGroupOfIngestsIsKilled(t *testing.T) {
 	}
 	before := countRows(t, table)
 	harness.Run(t, nil, append(base, "--until-latest")...)
-	t.Logf("%d events (%d aborted) through %d kills; %d were in the table before the last run", len(acked), load.Aborted(), kills, before)
-	if before == 0 || load.Aborted() == 0 {
-		t.Error("nothing was committed before the last run, or nothing was aborted: the kills prove nothing")
+	t.Logf("%d events (and %d aborted) through %d kills, %d reads over the seam of %d partitions; %d were in the table before the last run",
+		len(acked), load.Aborted(), kills, seams, partitions, before)
+	if before == 0 || load.Aborted() == 0 || seams == 0 {
+		t.Error("nothing was committed before the last run, or nothing was aborted, or no read crossed the seam: the kills prove nothing")
 	}
-	harness.WantAcked(t, "the table", harness.DecodeRows(t, harness.Run(t, nil, "read", table, "--output", "ndjson")), seed, acked)
+	harness.WantAcked(t, "the table", harness.Rows(t, "read", table, "--output", "ndjson"), seed, acked)
 	harness.Run(t, nil, "check", table)
 }
 
-func rate(t *testing.T) int {
-	rate := 3000
-	if s := os.Getenv("LEDGERLAKE_RATE"); s != "" {
-		if _, err := fmt.Sscan(s, &rate); err != nil || rate < 1 {
-			t.Fatalf("LEDGERLAKE_RATE %q is not a number of records a second", s)
+// number is a positive number of the environment.
+func number(t *testing.T, name string, normal int) int {
+	n := normal
+	if s := os.Getenv(name); s != "" {
+		if _, err := fmt.Sscan(s, &n); err != nil || n < 1 {
+			t.Fatalf("%s %q is not a number above 0", name, s)
 		}
 	}
-	return rate
+	return n
 }
 
 // readOverSeam reads each partition from a random offset up to now and compares it with the log alone. The
-// log still holds everything, so both must give the same offsets: those of committed records, in order.
-func readOverSeam(t *testing.T, rng *rand.Rand, addr, table string, partitions int) {
+// log still holds everything, so both must give the same offsets: those of committed records, in order. It says
+// whether there was a table, so that there was a seam to cross.
+func readOverSeam(t *testing.T, rng *rand.Rand, addr, table string, partitions int) bool {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(table, "_delta_log")); err != nil {
-		return // no table yet
+		return false
 	}
 	ends := harness.Ends(t, addr, "events")
 	var from, until []string
 	for p := range int32(partitions) {
 		end := ends[p]
-		from = append(from, fmt.Sprintf("%d:%d", p, end-rng.Int64N(min(end, 20_000)+1)))
+		from = append(from, fmt.Sprintf("%d:%d", p, end-rng.Int64N(min(end, 5_000)+1)))
 		until = append(until, fmt.Sprintf("%d:%d", p, end))
 	}
-	args := []string{"read", "kafka://" + addr + "/events", "--from", strings.Join(from, ","), "--until", strings.Join(until, ","), "--log-level", "warn"}
-	alone := harness.DecodeRows(t, harness.Run(t, nil, append(args, "--columns", "_partition,_offset,_value")...))
-	both := harness.DecodeRows(t, harness.Run(t, nil, append(args, "--columns", "_partition,_offset,_value", "--table", table)...))
+	args := []string{"read", "kafka://" + addr + "/events", "--from", strings.Join(from, ","), "--until", strings.Join(until, ","),
+		"--log-level", "warn", "--columns", "_partition,_offset,_value"}
+	alone := slices.Collect(harness.Rows(t, args...))
+	both := slices.Collect(harness.Rows(t, append(args, "--table", table)...))
 	harness.InOrder(t, "the log", alone)
 	harness.InOrder(t, "table and log", both)
 	harness.SameRows(t, "table and log", harness.ByPosition(t, "table and log", both), "the log", harness.ByPosition(t, "the log", alone))
+	return true
 }

@@ -9,6 +9,7 @@ YYYY-MM-DD, NaN and the infinities as strings, maps as objects. So two engines' 
 import base64
 import datetime
 import decimal
+import importlib
 import json
 import math
 import os
@@ -67,21 +68,25 @@ def options(path):
     return storage() if path.startswith("s3://") else None
 
 
-def duckdb_connection():
+def duckdb_connection(path):
     import duckdb
-    import duckdb_extension_delta
 
-    # The extension comes as a package; nothing is fetched at run time.
-    at = os.path.join(os.path.dirname(duckdb_extension_delta.__file__), "extensions",
-                      "v" + duckdb.__version__, "delta.duckdb_extension")
+    # The extensions come as packages; nothing is fetched at run time.
     c = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
-    c.execute("LOAD '%s'" % at)
+    for name in ["delta"] + (["httpfs"] if options(path) else []):
+        package = importlib.import_module("duckdb_extension_" + name)
+        c.execute("LOAD '%s'" % os.path.join(os.path.dirname(package.__file__), "extensions", "v" + duckdb.__version__,
+                                             name + ".duckdb_extension"))
+    if options(path):
+        c.execute("""CREATE SECRET (TYPE s3, KEY_ID '%s', SECRET '%s', REGION '%s', ENDPOINT '%s', URL_STYLE 'path', USE_SSL false)"""
+                  % (os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"], os.environ["AWS_REGION"],
+                     os.environ["AWS_ENDPOINT_URL"].removeprefix("http://")))
     c.execute("SET TimeZone = 'UTC'")
     return c
 
 
 def read_duckdb(path):
-    c = duckdb_connection()
+    c = duckdb_connection(path)
     c.execute("SELECT * FROM delta_scan(?)", [path])
     names = [d[0] for d in c.description]
     while True:

@@ -1,7 +1,8 @@
-"""Spark on a Delta table: spark.py COMMAND TABLE
+"""Spark on a Delta table: spark.py COMMAND TABLE [ARGUMENT...]
 
     read      prints the rows, in the form of readers.py
     write     makes a table of every simple type by appends, an update and a checkpoint, then prints it
+    append    adds rows with column n = FROM..TO-1 and a name, every other column null: append TABLE FROM TO
     stream    reads the table by structured streaming, from its first version, and prints what came
 """
 
@@ -58,6 +59,11 @@ def write(spark, path):
     show(spark.read.format("delta").load(path))
 
 
+def append(spark, path, start, end):
+    rows = spark.range(int(start), int(end)).selectExpr("id n", "concat('spark ', id) name")
+    rows.write.format("delta").mode("append").save(path)
+
+
 def stream(spark, path):
     query = (spark.readStream.format("delta").load(path).writeStream.format("memory").queryName("seen")
              .option("checkpointLocation", tempfile.mkdtemp()).trigger(availableNow=True).start())
@@ -66,4 +72,4 @@ def stream(spark, path):
 
 
 if __name__ == "__main__":
-    {"read": read, "write": write, "stream": stream}[sys.argv[1]](session(), sys.argv[2])
+    {"read": read, "write": write, "append": append, "stream": stream}[sys.argv[1]](session(), *sys.argv[2:])

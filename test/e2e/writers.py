@@ -74,7 +74,7 @@ def duckdb(path):
     from readers import duckdb_connection
 
     write_deltalake(path, rows(0, 20))
-    c = duckdb_connection()
+    c = duckdb_connection(path)
     c.execute("ATTACH '%s' AS d (TYPE delta)" % path)
     c.execute("INSERT INTO d SELECT * REPLACE (id + 1000 AS id) FROM delta_scan('%s')" % path)
 

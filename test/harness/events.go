@@ -62,7 +62,7 @@ func NewEvent(seed uint64, n int) Event {
 	row := map[string]any{
 		"n":      int64(n),
 		"small":  maybe(r.Int32() - 1<<30),
-		"name":   maybe(words[r.IntN(len(words))]),
+		"name":   maybe(someText(r)),
 		"amount": maybe(float64(r.Int64N(1_000_000_000))/100 - 1e6),
 		"ok":     maybe(r.IntN(2) == 0),
 		"at":     maybe(at.Format(time.RFC3339Nano)),
@@ -83,6 +83,15 @@ func NewEvent(seed uint64, n int) Event {
 }
 
 type absent struct{}
+
+// someText is short, but for one in sixty that has up to 8 KiB: batches, pages and messages differ in size.
+func someText(r *rand.Rand) string {
+	text := words[r.IntN(len(words))]
+	if r.IntN(60) == 0 {
+		text = strings.Repeat(text+" and on ", 1+r.IntN(500))
+	}
+	return text
+}
 
 func someTags(r *rand.Rand) []any {
 	tags := make([]any, r.IntN(4))

@@ -1,12 +1,14 @@
 package harness
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"os"
 	"os/exec"
@@ -34,6 +36,40 @@ func Run(t testing.TB, stdin io.Reader, args ...string) []byte {
 func TryRun(t testing.TB, stdin io.Reader, args ...string) ([]byte, error) {
 	t.Helper()
 	return command(t, stdin, nil, Binary(t), args...)
+}
+
+// Rows runs the command and gives the rows that it prints as NDJSON, one at a time. Its exit status must be
+// 0; the test fails otherwise.
+func Rows(t testing.TB, args ...string) iter.Seq[map[string]any] {
+	t.Helper()
+	return func(yield func(map[string]any) bool) {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*RunTimeout)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, Binary(t), args...)
+		var complaints bytes.Buffer
+		cmd.Stderr, cmd.WaitDelay = &complaints, 5*time.Second
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(out)
+		lines.Buffer(nil, 64<<20)
+		for lines.Scan() {
+			row, err := DecodeRow(lines.Bytes())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !yield(row) {
+				return
+			}
+		}
+		if err := errors.Join(lines.Err(), cmd.Wait()); err != nil {
+			t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, tail(complaints.Bytes(), 4000))
+		}
+	}
 }
 
 // Result is all that a command showed of itself.

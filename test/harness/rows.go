@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"reflect"
 	"slices"
 	"testing"
@@ -95,21 +96,34 @@ func SameRows(t testing.TB, gotName string, got map[Position]map[string]any, wan
 }
 
 // WantAcked fails unless rows are the acknowledged events of a Load, each once, where it was acknowledged and
-// with the values that were sent.
-func WantAcked(t testing.TB, who string, rows []map[string]any, seed uint64, acked map[int]Position) {
+// with the values that were sent. It holds no row, so it is fit for millions.
+func WantAcked(t testing.TB, who string, rows iter.Seq[map[string]any], seed uint64, acked map[int]Position) {
 	t.Helper()
-	at := ByPosition(t, who, rows)
+	const seen = -1
+	events := make(map[Position]int, len(acked)) // what is to come, and seen once it came
 	for n, p := range acked {
-		row, ok := at[p]
-		if !ok {
-			t.Fatalf("%s: event %d was acknowledged at %s and is not there", who, n, p)
+		events[p] = n
+	}
+	count := 0
+	for row := range rows {
+		count++
+		p := PositionOf(t, row)
+		n, ok := events[p]
+		switch {
+		case !ok:
+			t.Fatalf("%s: there is a record at %s, where none was acknowledged or it was aborted: %v", who, p, row)
+		case n == seen:
+			t.Fatalf("%s: the record at %s comes twice", who, p)
 		}
+		events[p] = seen
 		if d := EventDifference(row, NewEvent(seed, n)); d != "" {
 			t.Fatalf("%s: event %d at %s differs in %s", who, n, p, d)
 		}
 	}
-	if len(rows) != len(acked) {
-		t.Errorf("%s: %d rows, %d events were acknowledged", who, len(rows), len(acked))
+	for p, n := range events {
+		if n != seen {
+			t.Fatalf("%s: event %d was acknowledged at %s and is not there; %d rows, %d events were acknowledged", who, n, p, count, len(acked))
+		}
 	}
 }
 

@@ -1,18 +1,36 @@
-"""A local Spark session with Delta, offline, on loopback only. spark.sh prepares what it needs."""
+"""A local Spark session with Delta, offline, on loopback only. spark.sh prepares what it needs.
+
+With AWS_ENDPOINT_URL in the environment it reaches that S3 server by s3a:// paths."""
 
 import glob
 import os
 import tempfile
 
 
+def jars(folder):
+    found = sorted(glob.glob(os.path.join(os.environ["LEDGERLAKE_CACHE"], folder, "*.jar")))
+    if not found:
+        raise SystemExit("sparksession.py: no %s; run test/services/spark.sh prepare" % folder)
+    return found
+
+
+def s3_settings():
+    return {
+        "spark.hadoop.fs.s3a.endpoint": os.environ["AWS_ENDPOINT_URL"],
+        "spark.hadoop.fs.s3a.endpoint.region": os.environ["AWS_REGION"],
+        "spark.hadoop.fs.s3a.access.key": os.environ["AWS_ACCESS_KEY_ID"],
+        "spark.hadoop.fs.s3a.secret.key": os.environ["AWS_SECRET_ACCESS_KEY"],
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
+    }
+
+
 def session():
     from pyspark.sql import SparkSession
 
-    jars = sorted(glob.glob(os.path.join(os.environ["LEDGERLAKE_CACHE"], "delta-jars", "*.jar")))
-    if not jars:
-        raise SystemExit("sparksession.py: no Delta jars; run test/services/spark.sh prepare")
+    on_s3 = "AWS_ENDPOINT_URL" in os.environ
     settings = {
-        "spark.jars": ",".join(jars),
+        "spark.jars": ",".join(jars("delta-jars") + (jars("s3a-jars") if on_s3 else [])),
         "spark.driver.memory": "2g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -25,6 +43,8 @@ def session():
         "spark.sql.shuffle.partitions": "2",
         "spark.databricks.delta.snapshotPartitions": "2",
     }
+    if on_s3:
+        settings.update(s3_settings())
     builder = SparkSession.builder.master("local[2]").appName("ledgerlake-test")
     for key, value in settings.items():
         builder = builder.config(key, value)

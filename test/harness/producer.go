@@ -1,0 +1,133 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// producer is one of the clients of a Load. Of P producers, number i sends events i, i+P, i+2P, ...
+type producer struct {
+	load          *Load
+	client        *kgo.Client
+	random        *rand.Rand // of this producer alone
+	seed          uint64
+	next, step    int
+	rate          int // records a second
+	transactional bool
+}
+
+func newProducer(l *Load, c LoadConfig, i int) (*producer, error) {
+	p := &producer{load: l, random: rand.New(rand.NewPCG(c.Seed, uint64(1+i))), seed: c.Seed, next: i, step: c.Producers,
+		rate: max(c.Rate/c.Producers, 1), transactional: c.Transactions && i%2 == 0}
+	opts := []kgo.Opt{
+		kgo.SeedBrokers(c.Addr), kgo.DefaultProduceTopic(c.Topic),
+		kgo.ProducerLinger(2 * time.Millisecond), kgo.MaxBufferedRecords(4000), kgo.ProducerBatchMaxBytes(64 << 10),
+		kgo.StopProducerOnDataLossDetected(), kgo.UnknownTopicRetries(-1),
+		kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }),
+		kgo.MetadataMinAge(50 * time.Millisecond), kgo.DialTimeout(2 * time.Second),
+		kgo.RetryTimeout(time.Minute), kgo.ProduceRequestTimeout(10 * time.Second),
+	}
+	if c.Producers > 1 {
+		opts = append(opts, kgo.ProducerBatchCompression(codec(i)))
+	}
+	if p.transactional {
+		opts = append(opts, kgo.TransactionalID(fmt.Sprintf("load-%s-%d", c.Topic, i)), kgo.TransactionTimeout(30*time.Second))
+	}
+	var err error
+	p.client, err = kgo.NewClient(opts...)
+	return p, err
+}
+
+// codec gives each of Kafka's codecs in turn.
+func codec(i int) kgo.CompressionCodec {
+	codecs := []kgo.CompressionCodec{kgo.SnappyCompression(), kgo.ZstdCompression(), kgo.Lz4Compression(),
+		kgo.GzipCompression(), kgo.NoCompression()}
+	return codecs[i%len(codecs)]
+}
+
+// run sends until the load ends, and then waits until everything is acknowledged. Records and transactions
+// have a context without that end, as they are to be finished.
+func (p *producer) run() error {
+	ctx := context.WithoutCancel(p.load.ctx)
+	if p.transactional {
+		return p.sendTransactions(ctx)
+	}
+	return p.sendAll(ctx)
+}
+
+// send hands the next event over; the acknowledgement is recorded when it comes.
+func (p *producer) send(ctx context.Context) int {
+	n := p.next
+	p.next += p.step
+	e := NewEvent(p.seed, n)
+	p.client.Produce(ctx, &kgo.Record{Key: e.Key, Value: e.Value}, func(r *kgo.Record, err error) {
+		if err != nil {
+			p.load.fail(fmt.Errorf("event %d: %w", n, err))
+			return
+		}
+		p.load.ack(n, Position{r.Partition, r.Offset})
+	})
+	return n
+}
+
+// sendAll sends in small runs, so that the rate holds without a pause a record.
+func (p *producer) sendAll(ctx context.Context) error {
+	const run = 20
+	tick := time.NewTicker(time.Second * run / time.Duration(p.rate))
+	defer tick.Stop()
+	for p.load.ctx.Err() == nil {
+		for range run {
+			p.send(ctx)
+		}
+		select {
+		case <-tick.C:
+		case <-p.load.ctx.Done():
+		}
+	}
+	return p.flush(ctx)
+}
+
+func (p *producer) flush(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := p.client.Flush(ctx); err != nil {
+		return fmt.Errorf("flush: %w", err)
+	}
+	return nil
+}
+
+// sendTransactions commits two transactions in three and aborts the others.
+func (p *producer) sendTransactions(ctx context.Context) error {
+	// At high rates the transactions grow, as a commit takes its time.
+	most := max(200, p.rate/4)
+	for p.load.ctx.Err() == nil {
+		started := time.Now()
+		if err := p.client.BeginTransaction(); err != nil {
+			return fmt.Errorf("begin: %w", err)
+		}
+		events := make([]int, 1+p.random.IntN(most))
+		for i := range events {
+			events[i] = p.send(ctx)
+		}
+		if err := p.flush(ctx); err != nil {
+			return err
+		}
+		commit := p.random.IntN(3) > 0
+		if err := p.client.EndTransaction(ctx, kgo.TransactionEndTry(commit)); err != nil {
+			return fmt.Errorf("end transaction: %w", err)
+		}
+		if !commit {
+			p.load.abort(events)
+		}
+		pause := time.Second*time.Duration(len(events))/time.Duration(p.rate) - time.Since(started)
+		select {
+		case <-time.After(pause):
+		case <-p.load.ctx.Done():
+		}
+	}
+	return nil
+}
