@@ -29,9 +29,12 @@ type Commit struct {
 	Protocol    *Protocol
 	// BlindAppend says that nothing was read. It is believed only for commits that do nothing but add files.
 	BlindAppend bool
-	// ReadFiles are the (URI-encoded) paths of files that the change depends on, besides the removed ones.
+	// ReadFiles are the (URI-encoded) paths of files that the change depends on, besides the removed ones: another
+	// writer's removal of one of them is a conflict.
 	ReadFiles []string
-	// ReadAll says that the change depends on the whole table: any new or removed data is a conflict.
+	// ReadAll says that the change depends on the whole table, as an overwrite or a restore does: any removed file
+	// is a conflict, and new data is unless it was a blind append (all new data under delta.isolationLevel =
+	// Serializable). A commit that changes no data (all DataChange false) does not mind new data.
 	ReadAll bool
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -15,7 +16,6 @@ type summary struct {
 	txnID    string
 	blind    bool
 	adds     bool // adds data
-	removes  bool // removes data
 	removed  []string
 	apps     []string
 	domains  []string
@@ -34,7 +34,6 @@ func summarize(a *actions) *summary {
 	}
 	for i := range a.removes {
 		s.removed = append(s.removed, canonicalPath(a.removes[i].Path))
-		s.removes = s.removes || a.removes[i].DataChange
 	}
 	for _, t := range a.txns {
 		s.apps = append(s.apps, t.AppID)
@@ -97,20 +96,33 @@ func (c *Commit) blind() bool {
 		len(c.Domains) == 0 && c.Metadata == nil && c.Protocol == nil
 }
 
-// conflict says why c cannot follow a winner that it did not see.
-func (c *Commit) conflict(w *summary, snap *Snapshot) error {
-	if w.protocol {
-		return ErrProtocolChanged
+// rewrite says whether the commit only moves rows between files: it changes nothing that another writer could
+// miss, so it needs only that the files which it read are still there.
+func (c *Commit) rewrite() bool {
+	if c.Metadata != nil || c.Protocol != nil || len(c.Txns)+len(c.Domains) > 0 || len(c.Adds)+len(c.Removes) == 0 {
+		return false
 	}
+	return !c.addsData() && !slices.ContainsFunc(c.Removes, func(r Remove) bool { return r.DataChange })
+}
+
+func (c *Commit) addsData() bool {
+	return slices.ContainsFunc(c.Adds, func(a Add) bool { return a.DataChange })
+}
+
+// conflict says why c cannot follow a winner that it did not see. The matrix is in TestConflictMatrix.
+func (c *Commit) conflict(w *summary, snap *Snapshot) error {
 	if w.metadata {
-		return ErrMetadataChanged
+		return ErrMetadataChanged // files were written and statistics taken for the old schema and settings
+	}
+	// A new protocol alone is adopted: whether this program supports it, and whether the commit fits it, is checked
+	// again on every attempt, and what a feature asks of data files starts with metadata.
+	if w.protocol && (c.Protocol != nil || c.Metadata != nil) {
+		return ErrProtocolChanged
 	}
 	var same []string
 	for _, t := range c.Txns {
-		for _, id := range w.apps {
-			if id == t.AppID {
-				same = append(same, id)
-			}
+		if slices.Contains(w.apps, t.AppID) {
+			same = append(same, t.AppID)
 		}
 	}
 	if len(same) > 0 {
@@ -118,41 +130,39 @@ func (c *Commit) conflict(w *summary, snap *Snapshot) error {
 		return &TxnConflictError{AppIDs: same}
 	}
 	for _, d := range c.Domains {
-		for _, name := range w.domains {
-			if name == d.Domain {
-				return fmt.Errorf("%w: %s", ErrDomainConflict, name)
-			}
+		if slices.Contains(w.domains, d.Domain) {
+			return fmt.Errorf("%w: %s", ErrDomainConflict, d.Domain)
 		}
 	}
 	return c.dataConflict(w, snap)
 }
 
 func (c *Commit) dataConflict(w *summary, snap *Snapshot) error {
-	if c.ReadAll {
-		serializable := strings.EqualFold(snap.metadata.Configuration["delta.isolationLevel"], "Serializable")
-		if w.adds && (!w.blind || serializable) {
-			return ErrConcurrentAppend
+	if len(w.removed) > 0 && len(c.Removes)+len(c.ReadFiles) > 0 {
+		gone := make(map[string]bool, len(w.removed))
+		for _, p := range w.removed {
+			gone[p] = true
 		}
-		if w.removes {
-			return ErrConcurrentDeleteRead
+		for i := range c.Removes { // by path: a new deletion vector on the same file is a conflict too
+			if gone[canonicalPath(c.Removes[i].Path)] {
+				return fmt.Errorf("%w: %s", ErrConcurrentDelete, c.Removes[i].Path)
+			}
+		}
+		for _, p := range c.ReadFiles {
+			if gone[canonicalPath(p)] {
+				return fmt.Errorf("%w: %s", ErrConcurrentDeleteRead, p)
+			}
 		}
 	}
-	if len(w.removed) == 0 || len(c.Removes)+len(c.ReadFiles) == 0 {
+	if !c.ReadAll {
 		return nil
 	}
-	gone := make(map[string]bool, len(w.removed))
-	for _, p := range w.removed {
-		gone[p] = true
+	if len(w.removed) > 0 {
+		return fmt.Errorf("%w: %s", ErrConcurrentDeleteRead, w.removed[0])
 	}
-	for i := range c.Removes { // by path: a new deletion vector on the same file is a conflict too
-		if gone[canonicalPath(c.Removes[i].Path)] {
-			return fmt.Errorf("%w: %s", ErrConcurrentDelete, c.Removes[i].Path)
-		}
-	}
-	for _, p := range c.ReadFiles {
-		if gone[canonicalPath(p)] {
-			return fmt.Errorf("%w: %s", ErrConcurrentDeleteRead, p)
-		}
+	serializable := strings.EqualFold(snap.metadata.Configuration["delta.isolationLevel"], "Serializable")
+	if w.adds && (!w.blind || serializable) && !c.rewrite() {
+		return ErrConcurrentAppend
 	}
 	return nil
 }
