@@ -9,6 +9,7 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"path"
+	"slices"
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
@@ -54,7 +55,6 @@ type snapshot struct {
 	journal uint64
 	state   checkpointState
 	sync    []syncJob
-	dropped []droppedSegment
 	err     error
 }
 
@@ -65,13 +65,14 @@ type syncJob struct {
 	dir    bool
 }
 
+// droppedSegment is one that the partition has no more, and the files of which go when a checkpoint says so.
 type droppedSegment struct {
-	dir string
-	s   *seg
+	p *partition
+	s *seg
 }
 
 // snapshotInto takes the state of all partitions; the applier calls it, so that exactly the journal's frames
-// before the checkpoint are in it.
+// before the checkpoint are in it. The caller of the checkpoint holds maintain.
 func (l *Log) snapshotInto(snap *snapshot) {
 	expired := l.cfg.Clock().Add(-l.cfg.ProducerExpiry).UnixMilli()
 	snap.state = checkpointState{Durability: l.cfg.Durability.String(), Partitions: []partitionState{}}
@@ -91,7 +92,7 @@ func (l *Log) snapshotInto(snap *snapshot) {
 // snapshotLocked remembers the partition's state and what must be synced before it may be relied on.
 func (p *partition) snapshotLocked(snap *snapshot) error {
 	for _, s := range p.droppedLocked() {
-		snap.dropped = append(snap.dropped, droppedSegment{p.dir, s})
+		p.log.dropped = append(p.log.dropped, droppedSegment{p, s})
 	}
 	st := &partitionState{Topic: hex.EncodeToString(p.topic.id[:]), Partition: p.number, Start: p.start, End: p.end,
 		Hold: p.hold, Held: p.held, Producers: map[int64]*producer{}}
@@ -186,17 +187,43 @@ func (l *Log) finish(snap *snapshot) error {
 	for _, job := range snap.sync {
 		job.closeSealed()
 	}
-	for _, d := range snap.dropped {
-		if d.s.w != nil {
-			if err := d.s.w.Close(); err != nil {
-				l.cfg.Logger.Warn("close a dropped segment", "dir", d.dir, "error", err)
-			}
-		}
-		if err := segment.Remove(l.fs, d.dir, d.s.info.Base); err != nil {
-			l.cfg.Logger.Warn("remove a segment; the next start will", "dir", d.dir, "error", err)
-		}
-	}
+	l.removeDropped()
 	return l.dropJournals(snap.journal)
+}
+
+// removeDropped removes the files of dropped segments, which no checkpoint names any more. What cannot be
+// removed stays in the list for the next time.
+func (l *Log) removeDropped() {
+	l.dropped = slices.DeleteFunc(l.dropped, func(d droppedSegment) bool {
+		d.close()
+		if err := segment.Remove(l.fs, d.p.dir, d.s.info.Base); err != nil {
+			l.cfg.Logger.Warn("remove a segment; the next checkpoint tries again", "dir", d.p.dir, "error", err)
+			return false
+		}
+		return true
+	})
+}
+
+// forgetDropped forgets the segments of deleted topics: their directories go as a whole, and a new topic may
+// have the same names.
+func (l *Log) forgetDropped() {
+	l.dropped = slices.DeleteFunc(l.dropped, func(d droppedSegment) bool {
+		if !d.p.isDeleted() {
+			return false
+		}
+		d.close()
+		return true
+	})
+}
+
+func (d droppedSegment) close() {
+	if d.s.w == nil {
+		return
+	}
+	if err := d.s.w.Close(); err != nil {
+		d.p.log.cfg.Logger.Warn("close a dropped segment", "dir", d.p.dir, "error", err)
+	}
+	d.s.w = nil
 }
 
 func (p *partition) isDeleted() bool {

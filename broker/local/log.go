@@ -31,8 +31,9 @@ type Log struct {
 	closer sync.Once
 	failed atomic.Pointer[error]
 
-	maintain sync.Mutex // one checkpoint, retention run or topic change at a time
-	deleting []string   // directories of deleted topics that may still be there; guarded by maintain
+	maintain sync.Mutex       // one checkpoint, retention run or topic change at a time
+	deleting []string         // directories of deleted topics that may still be there; guarded by maintain
+	dropped  []droppedSegment // files to be removed once a checkpoint is written; guarded by maintain
 
 	mu     sync.RWMutex
 	topics map[string]*topic
@@ -211,6 +212,9 @@ func (l *Log) Close() error {
 		l.loops.Wait()
 		if l.failure() == nil {
 			err = l.finalCheckpoint()
+		}
+		for _, d := range l.dropped { // of checkpoints that failed
+			d.close()
 		}
 		err = errors.Join(err, l.journal.close(), l.release())
 	})

@@ -46,6 +46,9 @@ func (l *Log) recover(ctx context.Context) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
+	for _, p := range byKey {
+		p.passLost()
+	}
 	l.removeDeleted()
 	if err := l.fs.SyncDir(l.dataDir); err != nil {
 		return 0, fmt.Errorf("sync data directory: %w", err)
@@ -270,6 +273,25 @@ func (l *Log) replayFile(ctx context.Context, seq uint64, last bool, byKey map[p
 			return err
 		}
 	}
+}
+
+// passLost goes on behind offsets that were given but whose batches are gone. Marks are synced and, without
+// durability, batches are not: a power loss can leave a log start or a hold above the end. Offsets below them
+// were given to somebody, so they are not given again (I2); below the hold the lake has the records, so reading
+// from the log begins there too.
+func (p *partition) passLost() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	to := max(p.start, p.hold)
+	if to <= p.end {
+		return
+	}
+	p.log.cfg.Logger.Error("a power loss took records of a log without durability; it goes on behind them",
+		"partition", p.tp().String(), "lost from", int64(p.end), "to", int64(to))
+	if s := p.active(); s != nil {
+		p.sealLocked(s)
+	}
+	p.start, p.end, p.next, p.changed = to, to, to, true
 }
 
 // replay applies a frame unless the checkpoint has it already.

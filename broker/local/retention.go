@@ -9,7 +9,8 @@ import (
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
-// Hold keeps the records at and above lakeEnd from retention (I6). It is durable when it returns.
+// Hold keeps the records at and above lakeEnd from retention (I6). It is durable when it returns. A hold above
+// the end is refused with an *broker.OutOfRangeError: such a lake belongs to another log.
 func (l *Log) Hold(_ context.Context, tp record.TopicPartition, lakeEnd record.Offset) error {
 	if err := l.enter(); err != nil {
 		return err
@@ -18,6 +19,12 @@ func (l *Log) Hold(_ context.Context, tp record.TopicPartition, lakeEnd record.O
 	p, err := l.partition(tp)
 	if err != nil {
 		return err
+	}
+	p.mu.Lock()
+	bounds := p.boundsLocked()
+	p.mu.Unlock()
+	if lakeEnd > bounds.End {
+		return fmt.Errorf("hold %s: %w", tp, &broker.OutOfRangeError{TP: tp, Offset: lakeEnd, Bounds: bounds})
 	}
 	if err := l.submit(&entry{kind: FrameHold, p: p, offset: max(lakeEnd, 0)}); err != nil {
 		return fmt.Errorf("hold %s: %w", tp, err)

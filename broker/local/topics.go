@@ -112,20 +112,53 @@ func parseID(s string) (id [16]byte, err error) {
 	return [16]byte(b), nil
 }
 
-// saveTopics makes a set of topics durable.
-func (l *Log) saveTopics(topics map[string]*topic) error {
-	state := topicsState{Version: topicsVersion, Topics: []topicState{}, Deleting: l.deleting}
-	for _, t := range sortedTopics(topics) {
-		state.Topics = append(state.Topics, topicState{Name: t.name, ID: hex.EncodeToString(t.id[:]), Config: *t.config()})
+// saveTopics makes a set of topics durable and then the one that the log has. When it is not known whether the
+// disk has it, the log fails: what is acknowledged on the ground of the old set could be lost by the new one at
+// the next start (I1).
+func (l *Log) saveTopics(topics map[string]topicState, deleting []string) error {
+	state := topicsState{Version: topicsVersion, Topics: []topicState{}, Deleting: deleting}
+	for _, name := range slices.Sorted(maps.Keys(topics)) {
+		state.Topics = append(state.Topics, topics[name])
 	}
 	b, err := json.MarshalIndent(state, "", " ")
 	if err != nil {
 		return fmt.Errorf("write topics: %w", err)
 	}
-	if err := vfs.WriteFileAtomic(l.fs, l.cfg.Dir, topicsFile, append(b, '\n')); err != nil {
+	err = vfs.WriteFileAtomic(l.fs, l.cfg.Dir, topicsFile, append(b, '\n'))
+	if errors.Is(err, vfs.ErrUnknownOutcome) {
+		return l.fail(fmt.Errorf("write topics: %w", err))
+	}
+	if err != nil {
 		return fmt.Errorf("write topics: %w: %w", broker.ErrStorage, err)
 	}
+	l.deleting = deleting
 	return nil
+}
+
+// states gives what topics.json says of the topics.
+func (l *Log) states() map[string]topicState {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	out := make(map[string]topicState, len(l.topics))
+	for name, t := range l.topics {
+		out[name] = t.state(*t.config())
+	}
+	return out
+}
+
+func (t *topic) state(cfg broker.TopicConfig) topicState {
+	return topicState{Name: t.name, ID: hex.EncodeToString(t.id[:]), Config: cfg}
+}
+
+// setTopic changes the set of topics in memory; nil takes one out.
+func (l *Log) setTopic(name string, t *topic) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t == nil {
+		delete(l.topics, name)
+	} else {
+		l.topics[name] = t
+	}
 }
 
 func sortedTopics(topics map[string]*topic) []*topic {
@@ -176,10 +209,8 @@ func (l *Log) CreateTopic(_ context.Context, name string, cfg broker.TopicConfig
 	}
 	l.maintain.Lock()
 	defer l.maintain.Unlock()
-	l.mu.RLock()
-	topics := maps.Clone(l.topics)
-	l.mu.RUnlock()
-	if topics[name] != nil {
+	topics := l.states()
+	if _, ok := topics[name]; ok {
 		return broker.TopicInfo{}, fmt.Errorf("topic %s: %w", name, broker.ErrTopicExists)
 	}
 	var id [16]byte
@@ -191,14 +222,12 @@ func (l *Log) CreateTopic(_ context.Context, name string, cfg broker.TopicConfig
 	if err := l.makeTopicDirs(t); err != nil {
 		return broker.TopicInfo{}, fmt.Errorf("create topic %s: %w: %w", name, broker.ErrStorage, err)
 	}
-	topics[name] = t
-	l.deleting = slices.DeleteFunc(slices.Clone(l.deleting), func(dir string) bool { return t.hasDir(dir) })
-	if err := l.saveTopics(topics); err != nil {
+	topics[name] = t.state(cfg)
+	deleting := slices.DeleteFunc(slices.Clone(l.deleting), func(dir string) bool { return t.hasDir(dir) })
+	if err := l.saveTopics(topics, deleting); err != nil {
 		return broker.TopicInfo{}, fmt.Errorf("create topic %s: %w", name, err)
 	}
-	l.mu.Lock()
-	l.topics = topics
-	l.mu.Unlock()
+	l.setTopic(name, t)
 	return t.info(), nil
 }
 
@@ -231,27 +260,21 @@ func (l *Log) DeleteTopic(_ context.Context, name string) error {
 	l.maintain.Lock()
 	defer l.maintain.Unlock()
 	l.mu.RLock()
-	topics := maps.Clone(l.topics)
+	t := l.topics[name]
 	l.mu.RUnlock()
-	t := topics[name]
 	if t == nil {
 		return fmt.Errorf("topic %s: %w", name, broker.ErrUnknownTopic)
 	}
+	topics := l.states()
 	delete(topics, name)
-	before := l.deleting
-	l.deleting = slices.Clone(before)
+	deleting := slices.Clone(l.deleting)
 	for _, p := range t.partitions {
-		l.deleting = append(l.deleting, path.Base(p.dir))
+		deleting = append(deleting, path.Base(p.dir))
 	}
-	if err := l.saveTopics(topics); err != nil {
-		l.deleting = before
-		// The disk may say that the topic is gone. An append acknowledged now could be lost at the next
-		// start (I1), so there are none until then.
-		return fmt.Errorf("delete topic %s: %w", name, l.fail(err))
+	if err := l.saveTopics(topics, deleting); err != nil {
+		return fmt.Errorf("delete topic %s: %w", name, err)
 	}
-	l.mu.Lock()
-	l.topics = topics
-	l.mu.Unlock()
+	l.setTopic(name, nil)
 	for _, p := range t.partitions {
 		p.mu.Lock()
 		p.deleted = true
@@ -263,6 +286,7 @@ func (l *Log) DeleteTopic(_ context.Context, name string) error {
 			l.cfg.Logger.Warn("close files of a deleted topic", "topic", name, "error", err)
 		}
 	}
+	l.forgetDropped()
 	l.removeDeleted()
 	return nil
 }
@@ -289,22 +313,21 @@ func (l *Log) SetTopicConfig(_ context.Context, name string, cfg broker.TopicCon
 	defer l.maintain.Unlock()
 	l.mu.RLock()
 	t := l.topics[name]
-	topics := maps.Clone(l.topics)
 	l.mu.RUnlock()
 	if t == nil {
 		return fmt.Errorf("topic %s: %w", name, broker.ErrUnknownTopic)
 	}
-	old := t.config()
-	cfg.Partitions = old.Partitions
+	cfg.Partitions = t.config().Partitions
 	cfg = fillConfig(name, cfg, l.cfg.DefaultTopic)
 	if err := checkConfig(cfg); err != nil {
 		return err
 	}
-	t.cfg.Store(&cfg)
-	if err := l.saveTopics(topics); err != nil {
-		t.cfg.Store(old)
+	topics := l.states()
+	topics[name] = t.state(cfg)
+	if err := l.saveTopics(topics, l.deleting); err != nil {
 		return fmt.Errorf("change topic %s: %w", name, err)
 	}
+	t.cfg.Store(&cfg)
 	return nil
 }
 

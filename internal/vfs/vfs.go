@@ -8,12 +8,17 @@ package vfs
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 )
 
 // ErrLocked is returned by Lock when another holder, in this or another process, has the lock.
 var ErrLocked = errors.New("locked by another process")
+
+// ErrUnknownOutcome is wrapped by WriteFileAtomic when it failed so late that after a crash the new content may
+// be there as well as the old.
+var ErrUnknownOutcome = errors.New("it is not known whether the change was made")
 
 // File is an open file. ReadAt and WriteAt may run concurrently.
 type File interface {
@@ -69,7 +74,8 @@ func ReadFile(fsys FS, name string) ([]byte, error) {
 }
 
 // WriteFileAtomic replaces name with a file that holds data, so that after a crash either the old or the
-// new content is there, whole. It returns when the new content is durable.
+// new content is there, whole. It returns when the new content is durable. After an error without
+// ErrUnknownOutcome the old content is still there.
 func WriteFileAtomic(fsys FS, dir, name string, data []byte) error {
 	tmp := dir + "/" + name + ".tmp"
 	f, err := fsys.Create(tmp)
@@ -86,8 +92,12 @@ func WriteFileAtomic(fsys FS, dir, name string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := fsys.Rename(tmp, dir+"/"+name); err != nil {
-		return err
+	err = fsys.Rename(tmp, dir+"/"+name)
+	if err == nil {
+		err = fsys.SyncDir(dir)
 	}
-	return fsys.SyncDir(dir)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
+	}
+	return nil
 }
