@@ -1,6 +1,7 @@
 package deltalog
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -221,5 +222,6 @@ type actions struct {
 	txns       []Txn
 	domains    []DomainMetadata
 	sidecars   []Sidecar
-	v2         bool // has a checkpointMetadata
+	v2         bool              // has a checkpointMetadata
+	sum        [sha256.Size]byte // of the commit's bytes; set for the last one of a read, which becomes the head
 }

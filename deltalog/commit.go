@@ -2,6 +2,7 @@ package deltalog
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +19,9 @@ type Commit struct {
 	// ReadVersion is the snapshot that the change was planned on. Versions after it are checked for conflicts.
 	// For a blind append without txns it may be any version whose schema the files were written for.
 	ReadVersion Version
+	// Incarnation is the metaData.id that the change was planned on: ErrMetadataChanged when the table was dropped
+	// and made again. Empty: not checked.
+	Incarnation string
 	Operation   string            // commitInfo.operation, such as WRITE or STREAMING UPDATE
 	Parameters  map[string]string // commitInfo.operationParameters: plain strings, quoted here as Spark does
 	Metrics     map[string]string // commitInfo.operationMetrics
@@ -110,6 +114,9 @@ func (t *transaction) attempt(ctx context.Context) (Version, error) {
 	if err != nil {
 		return -1, err
 	}
+	if id := t.c.Incarnation; id != "" && id != snap.metadata.ID {
+		return -1, fmt.Errorf("%w: the table was made again (id %s, now %s)", ErrMetadataChanged, id, snap.metadata.ID)
+	}
 	if v, found, err := t.rebase(ctx, snap); err != nil || found {
 		return v, err
 	}
@@ -180,7 +187,8 @@ func (l *Log) applyOwn(v Version, data []byte) {
 	}
 	a, err := parseCommit(data, commitName(v))
 	if err == nil {
-		err = l.applyNext(logFile{kind: kindCommit, key: commitName(v), version: v}, a)
+		a.sum = sha256.Sum256(data)
+		err = l.applyNext(logFile{kind: kindCommit, key: commitName(v), version: v, size: int64(len(data))}, a)
 	}
 	if err != nil { // the next refresh reads it from the store and reports what is wrong
 		l.drop()

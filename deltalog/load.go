@@ -2,6 +2,7 @@ package deltalog
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 
@@ -115,8 +116,10 @@ func replay(ctx context.Context, store objstore.Store, l *listing, c *checkpoint
 		}
 		s.base = c.version
 		s.timestamp = c.files[0].modTime
+		s.head = headOf(c.files[0], [sha256.Size]byte{})
 		if f, ok := l.commits[c.version]; ok {
 			s.timestamp = f.modTime
+			s.head = headOf(f, [sha256.Size]byte{})
 		}
 	}
 	for i, a := range commits {
@@ -163,6 +166,7 @@ func (s *state) applyFile(f logFile, a *actions) error {
 		return &CorruptError{File: f.key, Err: err}
 	}
 	s.stamp(f, a.info)
+	s.head = headOf(f, a.sum)
 	return nil
 }
 
@@ -206,6 +210,9 @@ func readCommits(ctx context.Context, store objstore.Store, files []logFile) ([]
 			}
 			if a.info != nil {
 				a.info.Version = f.version
+			}
+			if i == len(files)-1 {
+				a.sum = sha256.Sum256(b)
 			}
 			out[i] = a
 			return nil

@@ -199,10 +199,13 @@ func (l *Log) refresh(ctx context.Context) (*Snapshot, error) {
 	return l.cut(), nil
 }
 
-// drop forgets a state that may have stopped half-way. The caller holds l.io.
+// drop forgets a state that may have stopped half-way, or be that of a table which is gone, with all that was
+// known of its versions. The caller holds l.io.
 func (l *Log) drop() {
 	l.state = nil
-	l.setCurrent(nil)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.snap, l.recent, l.checkpointed = nil, recentCommits{}, -1
 }
 
 // sawCheckpoint counts the checkpoints of other writers, so that the work is not done twice.
@@ -213,18 +216,14 @@ func (l *Log) sawCheckpoint(v Version) {
 }
 
 // errMoved says that the version of the state is not in the log any more.
-var errMoved = errors.New("the log does not hold the last version any more")
+var errMoved = errors.New("the log does not hold the last version any more, or another one in its place")
 
 // advance replays the commits that came since the last refresh.
 func (l *Log) advance(ctx context.Context) error {
 	s := l.state
-	found, err := list(ctx, l.store, s.version)
+	found, err := l.look(ctx) // errMoved: cleaned up, or the table was made anew, and ours must not go on
 	if err != nil {
 		return err
-	}
-	if !found.holds(s.version) {
-		// Cleaned up, or the table was made anew: committing after our version would tear a hole into the log.
-		return errMoved
 	}
 	if len(found.checkpoints) > 0 {
 		l.sawCheckpoint(found.checkpoints[0].version)

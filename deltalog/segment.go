@@ -69,19 +69,6 @@ func list(ctx context.Context, store objstore.Store, from Version) (*listing, er
 	return l, nil
 }
 
-// holds says whether the version's commit or a complete checkpoint of it is there.
-func (l *listing) holds(v Version) bool {
-	if _, ok := l.commits[v]; ok {
-		return true
-	}
-	for _, c := range l.checkpoints {
-		if c.version == v {
-			return true
-		}
-	}
-	return false
-}
-
 // completeCheckpoints groups files into checkpoints and leaves out sets with missing parts. Newest first; of one
 // version the single files come before the multi-part set.
 func completeCheckpoints(files []logFile) []checkpoint {

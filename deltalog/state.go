@@ -77,6 +77,7 @@ type state struct {
 	version   Version
 	base      Version // of the checkpoint that the replay began with, -1 for none
 	timestamp int64   // ms
+	head      head    // the newest file that was replayed
 	ict       int64   // in-commit timestamp of version, 0 when it has none
 	protocol  *Protocol
 	metadata  *Metadata

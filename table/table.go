@@ -176,7 +176,7 @@ func (t *Table) Refresh(ctx context.Context) (*deltalog.Snapshot, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.newest == nil || snap.Version() > t.newest.Version() {
+	if t.newest == nil || snap.Version() > t.newest.Version() || snap.Metadata().ID != t.newest.Metadata().ID {
 		t.newest = snap
 	}
 	return t.newest, nil

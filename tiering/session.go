@@ -47,7 +47,7 @@ type session struct {
 
 	// Of the main loop alone:
 	parts    map[int32]member
-	dirty    bool           // something was dispatched since the last cut
+	dirty    bool // something was dispatched since the last cut
 	flushing bool
 	want     bool // a commit is due
 	replies  chan *output
