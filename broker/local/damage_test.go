@@ -65,7 +65,7 @@ func TestJournalDamage(t *testing.T) {
 		{"last frame of another file", func(m *vfs.Mem) { patch(t, m, second, fileHeaderSize+6*frame+200, []byte{1}) }, second, 0},
 		{"no file", func(m *vfs.Mem) { _ = m.Remove(second) }, second, 0},
 		{"foreign", func(m *vfs.Mem) { patch(t, m, first, 0, []byte("PAR1PAR1")) }, first, 0},
-		{"newer", func(m *vfs.Mem) { patch(t, m, last, 8, []byte{0, 0, 0, 2}) }, last, 0},
+		{"newer", func(m *vfs.Mem) { patch(t, m, last, 8, []byte{0, 0, 0, 3}) }, last, 0},
 		{"empty header", func(m *vfs.Mem) { _ = m.Remove(last); _, _ = m.Create(last) }, "", 18},
 		{"checkpoint", func(m *vfs.Mem) { patch(t, m, "/log/checkpoint", 60, []byte{0}) }, "/log/checkpoint", 0},
 		{"no checkpoint", func(m *vfs.Mem) { _ = m.Remove("/log/checkpoint") }, "/log/checkpoint", 0},

@@ -3,7 +3,6 @@ package local
 import (
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"time"
 
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
@@ -18,28 +17,31 @@ type journal struct {
 	dir    string
 	bytes  int64 // size at which a file is full
 	clock  func() time.Time
-	table  *crc32.Table
 	file   vfs.File // nil until the first frame needs it
 	seq    uint64   // of the file, or of the one to make
-	seed   uint32
+	key    frameKey
 	pos    int64 // end of what was written
 	synced int64
 	buf    []byte // frames that wait for flush
 }
 
 func newJournal(cfg *Config, dir string, seq uint64) *journal {
-	return &journal{fs: cfg.FS, dir: dir, bytes: cfg.JournalBytes, clock: cfg.Clock, table: castagnoli(), seq: seq}
+	return &journal{fs: cfg.FS, dir: dir, bytes: cfg.JournalBytes, clock: cfg.Clock, seq: seq}
 }
 
 // open makes the next file durable under its name, so that frames in it can be relied on.
 func (j *journal) open() error {
+	salt, err := newSalt()
+	if err != nil {
+		return err
+	}
 	f, err := j.fs.Create(journalName(j.dir, j.seq))
 	if err != nil {
 		return fmt.Errorf("make journal: %w", err)
 	}
 	err = f.Preallocate(j.bytes)
 	if err == nil {
-		_, err = f.WriteAt(fileHeader(j.seq, j.clock().UnixMilli()), 0)
+		_, err = f.WriteAt(fileHeader(j.seq, j.clock().UnixMilli(), salt), 0)
 	}
 	if err == nil {
 		err = f.Sync()
@@ -50,7 +52,7 @@ func (j *journal) open() error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("make journal: %w", err), f.Close())
 	}
-	j.file, j.pos, j.synced, j.seed = f, fileHeaderSize, fileHeaderSize, seedCRC(j.seq, j.table)
+	j.file, j.pos, j.synced, j.key = f, fileHeaderSize, fileHeaderSize, newFrameKey(j.seq, fileVersion, salt)
 	return nil
 }
 
@@ -67,7 +69,7 @@ func (j *journal) add(f Frame) error {
 		}
 	}
 	f.Synced = j.synced
-	j.buf = appendFrame(j.buf, &f, j.seed, j.table)
+	j.buf = appendFrame(j.buf, &f, &j.key)
 	return nil
 }
 
@@ -98,7 +100,7 @@ func (j *journal) rotate() error {
 		return nil
 	}
 	end := Frame{Kind: FrameEnd, Synced: j.synced}
-	j.buf = appendFrame(j.buf, &end, j.seed, j.table)
+	j.buf = appendFrame(j.buf, &end, &j.key)
 	if err := j.flush(); err != nil {
 		return err
 	}

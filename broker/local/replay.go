@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"iter"
 
@@ -14,16 +13,16 @@ import (
 
 // journalReader reads the frames of one journal file.
 type journalReader struct {
-	f     vfs.File
-	size  int64
-	seq   uint64
-	seed  uint32
-	table *crc32.Table
-	pos   int64
-	head  [frameHeaderSize]byte
-	buf   []byte
-	ended bool // an end frame was read
-	empty bool // the file has no whole header
+	f      vfs.File
+	size   int64
+	seq    uint64
+	key    frameKey
+	pos    int64
+	head   [frameHeaderSize]byte
+	buf    []byte
+	summed int64 // bytes of payload that were read
+	ended  bool  // an end frame was read
+	empty  bool  // the file has no whole header
 }
 
 // openJournal opens a file and checks its header. A header that is not there at all, as a crash right after
@@ -33,8 +32,7 @@ func openJournal(fsys vfs.FS, name string, seq uint64) (*journalReader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
-	r := &journalReader{f: f, seq: seq, table: castagnoli()}
-	r.seed = seedCRC(seq, r.table)
+	r := &journalReader{f: f, seq: seq}
 	if err := r.readHeader(); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -52,23 +50,25 @@ func (r *journalReader) readHeader() error {
 		return fmt.Errorf("open journal: %w", err)
 	}
 	r.pos = fileHeaderSize
-	good := crc32.Checksum(b[:32], r.table) == binary.BigEndian.Uint32(b[32:])
+	version := binary.BigEndian.Uint32(b[8:])
+	good := headerCRC(b, version) == binary.BigEndian.Uint32(b[32:])
 	if n < fileHeaderSize || !good {
 		// The header is durable before the first frame is written: without frames it may be torn.
 		if r.empty, err = r.zeroFrom(fileHeaderSize); r.empty || err != nil {
 			return err
 		}
 	}
-	switch version := binary.BigEndian.Uint32(b[8:]); {
+	switch {
 	case string(b[:8]) != fileMagic:
 		return r.damage(0, "a journal of ledgerlake", fmt.Sprintf("%q", b[:8]))
-	case version != fileVersion:
-		return r.damage(8, fmt.Sprintf("version %d", fileVersion), fmt.Sprint(version))
+	case version < 1 || version > fileVersion:
+		return r.damage(8, fmt.Sprintf("version 1 to %d", fileVersion), fmt.Sprint(version))
 	case !good:
 		return r.damage(32, "the header's CRC-32C", fmt.Sprintf("%08x", binary.BigEndian.Uint32(b[32:])))
 	case binary.BigEndian.Uint64(b[16:]) != r.seq:
 		return r.damage(16, fmt.Sprintf("sequence number %d", r.seq), fmt.Sprint(binary.BigEndian.Uint64(b[16:])))
 	}
+	r.key = newFrameKey(r.seq, version, [16]byte(b[36:52]))
 	return nil
 }
 
@@ -109,7 +109,7 @@ func (r *journalReader) at(pos int64) (Frame, error) {
 		return Frame{}, fmt.Errorf("read journal: %w", err)
 	}
 	f, n, crc := decodeFrameHeader(r.head[:])
-	if binary.BigEndian.Uint32(r.head[:]) != frameMagic || n > r.size-pos-frameHeaderSize {
+	if binary.BigEndian.Uint32(r.head[:]) != r.key.magic || n > r.size-pos-frameHeaderSize || f.Synced > pos {
 		return Frame{}, errTorn
 	}
 	if int64(cap(r.buf)) < n { // bounded by the file's size
@@ -119,7 +119,8 @@ func (r *journalReader) at(pos int64) (Frame, error) {
 	if _, err := r.f.ReadAt(f.Payload, pos+frameHeaderSize); err != nil && n > 0 {
 		return Frame{}, fmt.Errorf("read journal: %w", err)
 	}
-	if crc32.Update(crc32.Update(r.seed, r.table, r.head[12:]), r.table, f.Payload) != crc {
+	r.summed += n
+	if r.key.sum(r.head[12:], f.Payload) != crc {
 		return Frame{}, errTorn
 	}
 	return f, nil
@@ -146,10 +147,18 @@ func (r *journalReader) Next() (Frame, error) {
 	return f, nil
 }
 
+// maxCandidates bounds the search for frames behind a bad one. Bytes look like the magic of a frame by accident
+// once in 4 GiB; only a file without a salt can be full of them, when somebody has sent them on purpose (I8).
+const (
+	maxCandidates      = 1 << 16
+	maxCandidatesBytes = 1 << 30
+)
+
 // checkTorn looks for a good frame behind a bad one that says that the bad one was durable.
 func (r *journalReader) checkTorn() error {
 	bad := r.pos
-	magic := binary.BigEndian.AppendUint32(nil, frameMagic)
+	magic := binary.BigEndian.AppendUint32(nil, r.key.magic)
+	candidates, summed := 0, r.summed
 	window := make([]byte, 64<<10)
 	for at := bad + 1; at < r.size; at += int64(len(window) - len(magic) + 1) {
 		n, err := r.f.ReadAt(window, at)
@@ -163,6 +172,9 @@ func (r *journalReader) checkTorn() error {
 			}
 			if err != nil && !errors.Is(err, errTorn) {
 				return err
+			}
+			if candidates++; candidates > maxCandidates || r.summed-summed > maxCandidatesBytes {
+				return r.damage(bad, "a frame, or no more of them", fmt.Sprintf("%d that are none", candidates))
 			}
 		}
 	}
