@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/reader"
 )
 
 // travelFlags choose an older version of a table.
@@ -37,7 +38,7 @@ func (f *travelFlags) snapshot(ctx context.Context, l *deltalog.Log) (*deltalog.
 	case f.version >= 0:
 		return l.SnapshotAt(ctx, deltalog.Version(f.version))
 	case f.timestamp != "":
-		t, ok := parseTime(f.timestamp)
+		t, ok := reader.ParseTime(f.timestamp)
 		if !ok {
 			return nil, fmt.Errorf("--timestamp %q: want a time like 2026-01-31T12:00:00Z", f.timestamp)
 		}

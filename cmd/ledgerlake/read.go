@@ -99,16 +99,16 @@ func (r *readFlags) run(ctx context.Context, s *stream, out io.Writer) error {
 		MaxRows: r.limit,
 	}
 	var err error
-	if cfg.From, err = parseBound("from", r.from, s.topic); err != nil {
-		return err
+	if cfg.From, err = reader.ParseBound(r.from, s.topic); err != nil {
+		return fmt.Errorf("--from %w", err)
 	}
 	if r.until != "" {
-		if cfg.Until, err = parseBound("until", r.until, s.topic); err != nil {
-			return err
+		if cfg.Until, err = reader.ParseBound(r.until, s.topic); err != nil {
+			return fmt.Errorf("--until %w", err)
 		}
 	}
 	cfg.Partitions = r.partitions // none: all
-	if named := namedPartitions(r.from); len(named) > 0 && len(r.partitions) == 0 {
+	if named := reader.NamedPartitions(r.from); len(named) > 0 && len(r.partitions) == 0 {
 		cfg.Partitions = named
 	}
 	cfg.OnGap = func(g reader.Gap) {

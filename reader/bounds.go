@@ -1,0 +1,75 @@
+package reader
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+// ErrBadBound is returned for a text that names no place in a stream.
+var ErrBadBound = errors.New("want earliest, latest, now, a time like 2026-01-31T12:00:00Z, PARTITION:OFFSET pairs like 0:100,1:50, or token:...")
+
+// ParseBound reads a place in a stream as people and scripts write it: earliest, latest, now, a time,
+// PARTITION:OFFSET pairs, or token:... of the same topic.
+func ParseBound(s, topic string) (Bound, error) {
+	switch s {
+	case "earliest":
+		return Earliest(), nil
+	case "latest":
+		return Latest(), nil
+	case "now":
+		return Now(), nil
+	}
+	if t, ok := strings.CutPrefix(s, "token:"); ok {
+		return AtToken(t, topic)
+	}
+	if t, ok := ParseTime(s); ok {
+		return AtTime(t), nil
+	}
+	offsets := map[int32]record.Offset{}
+	for _, pair := range strings.Split(s, ",") {
+		p, o, ok := strings.Cut(strings.TrimSpace(pair), ":")
+		part, err1 := strconv.ParseInt(p, 10, 32)
+		off, err2 := strconv.ParseInt(o, 10, 64)
+		if !ok || err1 != nil || err2 != nil || part < 0 || off < 0 {
+			return Bound{}, fmt.Errorf("%q: %w", s, ErrBadBound)
+		}
+		if _, dup := offsets[int32(part)]; dup {
+			return Bound{}, fmt.Errorf("%q: partition %d is named twice", s, part)
+		}
+		offsets[int32(part)] = record.Offset(off)
+	}
+	return AtOffsets(offsets), nil
+}
+
+// NamedPartitions are those of PARTITION:OFFSET pairs, none for another kind of bound: who names partitions
+// wants these alone. ParseBound says whether s is right.
+func NamedPartitions(s string) []int32 {
+	if _, ok := ParseTime(s); ok || strings.HasPrefix(s, "token:") {
+		return nil
+	}
+	var named []int32
+	for _, pair := range strings.Split(s, ",") {
+		p, _, ok := strings.Cut(strings.TrimSpace(pair), ":")
+		n, err := strconv.ParseInt(p, 10, 32)
+		if !ok || err != nil {
+			return nil
+		}
+		named = append(named, int32(n))
+	}
+	return named
+}
+
+// ParseTime reads a time with or without a zone (then UTC), or a date.
+func ParseTime(s string) (time.Time, bool) {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02"} {
+		if t, err := time.Parse(layout, s); err == nil {
+			return t, true
+		}
+	}
+	return time.Time{}, false
+}
