@@ -1,0 +1,343 @@
+package fsm_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/ledgerlake/ledgerlake/committer/raft/fsm"
+	"github.com/ledgerlake/ledgerlake/deltalog"
+)
+
+var shape = fsm.Shape{Incarnation: "id-1", Schema: "s1", Meta: "m1", Proto: "p1"}
+
+func opened(t *testing.T) *fsm.State {
+	t.Helper()
+	s := fsm.New()
+	if r := s.Apply(&fsm.Open{Table: "t", Shape: shape, Replace: -1, Positions: map[string]int64{"app-0": 10}}); !r.Applied {
+		t.Fatalf("open: %+v", r)
+	}
+	return s
+}
+
+func request(id string, p int32, from, to int64) fsm.Request {
+	return fsm.Request{ID: id, App: "app", Ranges: []fsm.Range{{Partition: p, From: from, To: to}}, Incarnation: "id-1",
+		Schema: "s1", Meta: "m1", Proto: "p1", Lines: []byte(`{"add":{"path":"` + id + `"}}` + "\n")}
+}
+
+func batch(s *fsm.State, txn string, reqs ...fsm.Request) []fsm.Answer {
+	return s.Apply(&fsm.Batch{Table: "t", TxnID: txn, Time: 1, Requests: reqs}).Answers
+}
+
+func want(t *testing.T, what string, a fsm.Answer, code fsm.Code, version, at int64) {
+	t.Helper()
+	if a.Code != code || a.Version != version || a.At != at {
+		t.Errorf("%s: answer %+v, want code %d, version %d, at %d", what, a, code, version, at)
+	}
+}
+
+// I3: ranges follow each other, within a version, over pending versions, and over published ones.
+func TestRanges(t *testing.T) {
+	s := opened(t)
+	a := batch(s, "x", request("a", 0, 10, 20), request("b", 0, 20, 30), request("c", 0, 31, 40), request("d", 1, 7, 9), request("e", 0, 25, 40))
+	want(t, "continues the table", a[0], fsm.Pending, 1, 0)
+	want(t, "continues the version", a[1], fsm.Pending, 1, 0)
+	want(t, "gap", a[2], fsm.Misplaced, 0, 30)
+	want(t, "a new partition", a[3], fsm.Pending, 1, 0)
+	want(t, "overlap", a[4], fsm.Misplaced, 0, 30)
+	a = batch(s, "y", request("f", 0, 30, 31), request("g", 0, 10, 20))
+	want(t, "continues a pending version", a[0], fsm.Pending, 2, 0)
+	want(t, "is there", a[1], fsm.Fenced, 0, 31)
+	if !s.Apply(&fsm.PublishedAt{Table: "t", Version: 1, TxnID: "x", Hash: "h1"}).Applied {
+		t.Error("version 1 is not taken as published")
+	}
+	if s.Apply(&fsm.PublishedAt{Table: "t", Version: 2, TxnID: "z"}).Applied {
+		t.Error("another content is taken as published")
+	}
+	want(t, "published", s.Table("t").Answer("a"), fsm.Published, 1, 0)
+	want(t, "not yet", s.Table("t").Answer("f"), fsm.Pending, 2, 0)
+	a = batch(s, "z", request("a", 0, 10, 20), request("c", 0, 31, 40), request("h", 0, 31, 33))
+	want(t, "a repeated request", a[0], fsm.Published, 1, 0)
+	want(t, "a repeated refused one", a[1], fsm.Misplaced, 0, 30) // as before, though it would fit now
+	want(t, "goes on", a[2], fsm.Pending, 3, 0)
+}
+
+func TestRefusals(t *testing.T) {
+	s := opened(t)
+	change := func(f func(*fsm.Request)) fsm.Request {
+		r := request("r"+strconv.Itoa(rand.IntN(1<<30)), 0, 10, 20)
+		f(&r)
+		return r
+	}
+	for name, c := range map[string]struct {
+		r    fsm.Request
+		code fsm.Code
+	}{
+		"made again":   {change(func(r *fsm.Request) { r.Incarnation = "id-0" }), fsm.Incarnation},
+		"other schema": {change(func(r *fsm.Request) { r.Schema = "s0" }), fsm.Schema},
+		"other meta":   {change(func(r *fsm.Request) { r.Meta = "m0" }), fsm.Recheck},
+		"twice":        {change(func(r *fsm.Request) { r.Ranges = append(r.Ranges, r.Ranges[0]) }), fsm.Invalid},
+		"no app":       {change(func(r *fsm.Request) { r.App = "" }), fsm.Invalid},
+		"empty range":  {change(func(r *fsm.Request) { r.Ranges[0].To = 10 }), fsm.Invalid},
+		"nothing":      {change(func(r *fsm.Request) { r.Ranges = nil }), fsm.Invalid},
+		"long id":      {change(func(r *fsm.Request) { r.ID = strings.Repeat("x", 200) }), fsm.Invalid},
+		"rejected":     {change(func(r *fsm.Request) { r.Reject = "why" }), fsm.Invalid},
+		"old plan":     {change(func(r *fsm.Request) { r.Read, r.Removes = -1, []string{"x"} }), fsm.Conflict},
+	} {
+		want(t, name, batch(s, name, c.r)[0], c.code, 0, 0)
+	}
+	if n := len(s.Table("t").Pending()); n != 0 {
+		t.Errorf("%d versions are decided out of refused requests", n)
+	}
+}
+
+// I5: the first commit of a new owner fences the old one, the lease alone does not.
+func TestEpochs(t *testing.T) {
+	s := opened(t)
+	lease := func() int64 {
+		return s.Apply(&fsm.Lease{Table: "t", App: "app", Partitions: []int32{0}}).Epoch
+	}
+	with := func(r fsm.Request, epoch int64) fsm.Request { r.Epoch = epoch; return r }
+	old, young := lease(), lease()
+	if old >= young {
+		t.Fatalf("epochs %d, %d", old, young)
+	}
+	a := batch(s, "x", with(request("a", 0, 10, 20), old), with(request("b", 0, 20, 30), young), with(request("c", 0, 30, 40), old),
+		request("d", 0, 30, 40), with(request("e", 1, 0, 1), old))
+	want(t, "old owner before", a[0], fsm.Pending, 1, 0)
+	want(t, "new owner", a[1], fsm.Pending, 1, 0)
+	want(t, "old owner after", a[2], fsm.Stale, 0, young)
+	want(t, "no lease", a[3], fsm.Stale, 0, young)
+	want(t, "another partition", a[4], fsm.Pending, 1, 0)
+	// A group that was made again from the table alone: leases go above what old owners still hold.
+	a = batch(s, "y", with(request("f", 0, 30, 40), 77))
+	want(t, "epoch of an earlier group", a[0], fsm.Pending, 2, 0)
+	if e := lease(); e <= 77 {
+		t.Errorf("lease %d is not above 77", e)
+	}
+}
+
+// A foreign version takes the place of a pending one: what still fits moves on, the rest is refused.
+func TestForeign(t *testing.T) {
+	s := opened(t)
+	batch(s, "x", request("a", 0, 10, 20), request("b", 1, 0, 5))
+	batch(s, "y", request("c", 0, 20, 30), request("d", 1, 5, 6))
+	if s.Apply(&fsm.Foreign{Table: "t", Version: 2}).Applied {
+		t.Error("a foreign version that does not follow the base is taken")
+	}
+	if !s.Apply(&fsm.Foreign{Table: "t", Version: 1, Hash: "f", Positions: map[string]int64{"app-0": 15}}).Applied {
+		t.Fatal("the foreign version is not taken")
+	}
+	tab := s.Table("t")
+	want(t, "overtaken", tab.Answer("a"), fsm.Misplaced, 0, 15)
+	want(t, "behind an overtaken one", tab.Answer("c"), fsm.Misplaced, 0, 15)
+	want(t, "moved", tab.Answer("b"), fsm.Pending, 2, 0)
+	want(t, "moved too", tab.Answer("d"), fsm.Pending, 3, 0)
+	p := tab.Pending()
+	if len(p) != 2 || p[0].TxnID != "x.1" || p[1].TxnID != "y.1" {
+		t.Fatalf("pending %+v", p)
+	}
+	s.Apply(&fsm.Foreign{Table: "t", Version: 2})
+	if p = tab.Pending(); len(p) != 2 || p[0].TxnID != "x.2" || p[0].Number != 3 {
+		t.Fatalf("pending %+v", p)
+	}
+	// A foreign change of the metadata: what is pending must be checked again, and is forgotten until then.
+	s.Apply(&fsm.Foreign{Table: "t", Version: 3, Reshaped: true, Shape: fsm.Shape{Incarnation: "id-1", Schema: "s1", Meta: "m2"}})
+	if a := tab.Answer("b"); a.Code != fsm.Unknown || len(tab.Pending()) != 0 {
+		t.Errorf("after new metadata: %+v, %d pending", a, len(tab.Pending()))
+	}
+	if got := tab.Shape(); got.Meta != "m2" || got.Proto != "p1" {
+		t.Errorf("shape %+v", got)
+	}
+	r := request("b", 1, 0, 5)
+	r.Meta = "m2"
+	want(t, "checked again", batch(s, "z", r)[0], fsm.Pending, 4, 0)
+}
+
+func TestRemoves(t *testing.T) {
+	s := opened(t)
+	optimize := func(id string, read int64, paths ...string) fsm.Request {
+		return fsm.Request{ID: id, Operation: "OPTIMIZE", Read: read, Removes: paths, Meta: "m1", Proto: "p1", Lines: []byte("{}\n")}
+	}
+	want(t, "first", batch(s, "x", optimize("a", 0, "f1", "f2"))[0], fsm.Pending, 1, 0)
+	want(t, "pending removes it", batch(s, "y", optimize("b", 0, "f2"))[0], fsm.Conflict, 0, 0)
+	s.Apply(&fsm.PublishedAt{Table: "t", Version: 1, TxnID: "x"})
+	want(t, "removed since", batch(s, "y", optimize("c", 0, "f2"))[0], fsm.Conflict, 0, 0)
+	want(t, "another file", batch(s, "y", optimize("d", 0, "f3"))[0], fsm.Pending, 2, 0)
+	s.Apply(&fsm.Foreign{Table: "t", Version: 2, Removed: []string{"f3"}})
+	want(t, "a foreign writer was faster", s.Table("t").Answer("d"), fsm.Conflict, 0, 0)
+	many := make([]string, fsm.MaxRemoved+1)
+	for i := range many {
+		many[i] = fmt.Sprint("g", i)
+	}
+	s.Apply(&fsm.Foreign{Table: "t", Version: 3, Removed: many})
+	want(t, "too long ago to tell", batch(s, "z", optimize("e", 2, "f9"))[0], fsm.Conflict, 0, 0)
+}
+
+func TestReplaced(t *testing.T) {
+	s := opened(t)
+	batch(s, "x", request("a", 0, 10, 20))
+	again := &fsm.Open{Table: "t", Shape: fsm.Shape{Incarnation: "id-2", Meta: "m1", Proto: "p1"}, Replace: 3}
+	if s.Apply(again).Applied {
+		t.Error("a table was replaced on top of a base that it does not have")
+	}
+	again.Replace = 0
+	if !s.Apply(again).Applied {
+		t.Fatal("not replaced")
+	}
+	want(t, "what was pending", s.Table("t").Answer("a"), fsm.Lost, 0, 0)
+	want(t, "for the old table", batch(s, "y", request("b", 0, 10, 20))[0], fsm.Incarnation, 0, 0)
+}
+
+// Ids are bounded, and one that is forgotten is refused by its range: never a second time in the table (I3, I8).
+func TestBoundedIDs(t *testing.T) {
+	s := opened(t)
+	at := int64(10)
+	for i := range fsm.MaxIDs + 100 {
+		txn := fmt.Sprint("x", i)
+		want(t, txn, batch(s, txn, request(txn, 0, at, at+1))[0], fsm.Pending, int64(i)+1, 0)
+		s.Apply(&fsm.PublishedAt{Table: "t", Version: int64(i) + 1, TxnID: txn})
+		at++
+	}
+	want(t, "forgotten", batch(s, "y", request("x0", 0, 10, 11))[0], fsm.Fenced, 0, at)
+	want(t, "known", batch(s, "y", request("x500", 0, 510, 511))[0], fsm.Published, 501, 0)
+	if n := len(s.Snapshot()); n > 64*fsm.MaxIDs {
+		t.Errorf("the snapshot has %d bytes", n)
+	}
+}
+
+func TestContent(t *testing.T) {
+	s := opened(t)
+	a, b := request("a", 0, 10, 20), request("b", 3, 0, 7)
+	a.Parameters, b.Parameters = map[string]string{"k": "1"}, map[string]string{"k": "2"}
+	batch(s, "x", a, b, request("c", 0, 20, 21))
+	data, err := s.Table("t").Pending()[0].Content()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := deltalog.ParseCommit(data, "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Info.TxnID != "x" || len(c.Adds) != 3 || len(c.Txns) != 2 || c.Txns[0].Version != 20 || c.Txns[1].AppID != "app-3" {
+		t.Errorf("content %s", data)
+	}
+	if got := string(c.Info.OperationParameters["k"]); got != `"\"1 2\""` {
+		t.Errorf("parameter %s", got)
+	}
+}
+
+func seed(t *testing.T) uint64 {
+	n := rand.Uint64()
+	if s := os.Getenv("LEDGERLAKE_SEED"); s != "" {
+		n, _ = strconv.ParseUint(s, 10, 64)
+	}
+	t.Logf("LEDGERLAKE_SEED=%d", n)
+	return n
+}
+
+// Random commands: a replica that gets them encoded, and one that is restored from a snapshot in between, end in
+// the same bytes as the first (I5).
+func TestReplicasAgree(t *testing.T) {
+	rng := rand.New(rand.NewPCG(seed(t), 1))
+	for range 50 {
+		a, b := fsm.New(), fsm.New()
+		for i := range 100 {
+			c := randomCommand(rng, a, i)
+			decoded, err := fsm.Decode(fsm.Encode(c))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ra, rb := a.Apply(c), b.Apply(decoded)
+			if fmt.Sprint(ra) != fmt.Sprint(rb) {
+				t.Fatalf("%T: %+v and %+v", c, ra, rb)
+			}
+			if rng.IntN(5) == 0 {
+				restored := fsm.New()
+				if err := restored.Restore(b.Snapshot()); err != nil {
+					t.Fatal(err)
+				}
+				b = restored
+			}
+			if !bytes.Equal(a.Snapshot(), b.Snapshot()) {
+				t.Fatalf("after %T the states differ", c)
+			}
+		}
+	}
+}
+
+func randomCommand(rng *rand.Rand, s *fsm.State, i int) fsm.Command {
+	name := fmt.Sprint("t", rng.IntN(2))
+	tab := s.Table(name)
+	if tab == nil {
+		return &fsm.Open{Table: name, Shape: shape, Replace: -1, Positions: map[string]int64{"app-1": 5, "app-0": 0}}
+	}
+	v, hash := tab.Version()
+	switch rng.IntN(8) {
+	case 0:
+		return &fsm.Lease{Table: name, App: "app", Partitions: []int32{rng.Int32N(3)}, Owner: "me"}
+	case 1:
+		c := &fsm.Foreign{Table: name, Version: v + 1, Hash: fmt.Sprint(i), Stamp: rng.Int64N(100)}
+		if rng.IntN(2) == 0 {
+			c.Positions = map[string]int64{"app-0": rng.Int64N(50)}
+			c.Removed = []string{fmt.Sprint("f", rng.IntN(5))}
+		}
+		if rng.IntN(4) == 0 {
+			c.Reshaped, c.Shape = true, fsm.Shape{Incarnation: "id-1", Schema: "s1", Meta: fmt.Sprint("m", rng.IntN(2)), Stamped: rng.IntN(2) == 0}
+		}
+		return c
+	case 2:
+		if rng.IntN(10) == 0 {
+			return &fsm.Open{Table: name, Version: rng.Int64N(5), Shape: shape, Replace: v, ReplaceHash: hash}
+		}
+	case 3, 4:
+		if p := tab.Pending(); len(p) > 0 {
+			return &fsm.PublishedAt{Table: name, Version: p[0].Number, TxnID: p[0].TxnID, Hash: fmt.Sprint(i)}
+		}
+	}
+	b := &fsm.Batch{Table: name, TxnID: fmt.Sprint("x", i), Time: rng.Int64N(1000), Engine: "e"}
+	for j := range 1 + rng.IntN(3) {
+		p := rng.Int32N(3)
+		at, _ := tab.Position(fsm.AppID("app", p))
+		r := request(fmt.Sprint("r", i, "-", j), p, at, at+1+rng.Int64N(5))
+		r.Meta, r.Epoch = tab.Shape().Meta, rng.Int64N(4)
+		if rng.IntN(6) == 0 {
+			r = fsm.Request{ID: r.ID, Operation: "OPTIMIZE", Read: v, Removes: []string{fmt.Sprint("f", rng.IntN(5))}, Meta: r.Meta, Proto: "p1",
+				Change: &fsm.Shape{Incarnation: "id-1", Meta: "m1", Proto: "p1"}}
+		}
+		b.Requests = append(b.Requests, r)
+	}
+	return b
+}
+
+// I8: no bytes make decoding panic or reserve more than they can fill.
+func FuzzDecode(f *testing.F) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	s := fsm.New()
+	for i := range 60 {
+		c := randomCommand(rng, s, i)
+		s.Apply(c)
+		f.Add(fsm.Encode(c))
+		if i%10 == 0 {
+			f.Add(s.Snapshot())
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if c, err := fsm.Decode(b); err == nil {
+			if again, err := fsm.Decode(fsm.Encode(c)); err != nil || !bytes.Equal(fsm.Encode(again), fsm.Encode(c)) {
+				t.Errorf("%T does not survive: %v", c, err)
+			}
+			fsm.New().Apply(c)
+		}
+		s := fsm.New()
+		if err := s.Restore(b); err == nil {
+			if err := fsm.New().Restore(s.Snapshot()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

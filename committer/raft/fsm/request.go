@@ -1,0 +1,130 @@
+package fsm
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+)
+
+// Limits of what a table remembers and of what a request may hold.
+const (
+	MaxIDs       = 8192    // request ids with their answers, a table
+	MaxRemoved   = 8192    // removed files that conflicts are checked with, a table
+	MaxTables    = 10_000  // tables of one group
+	MaxIDLen     = 128     // bytes of a request id
+	MaxRequest   = 4 << 20 // bytes of one request, encoded
+	MaxBatch     = 8 << 20 // bytes of the requests of one version
+	MaxBatchSize = 512     // requests of one version
+	maxText      = 512     // bytes of the text of an answer
+)
+
+// Range is a span of offsets of one partition, [From, To).
+type Range struct {
+	Partition int32
+	From, To  int64
+}
+
+// Shape is what a table's metadata and protocol are, as fingerprints.
+type Shape struct {
+	Incarnation string // metaData.id
+	Schema      string // SchemaHash of metaData.schemaString
+	Meta        string // deltalog.Fingerprint of the metadata
+	Proto       string // deltalog.Fingerprint of the protocol
+	Stamped     bool   // in-commit timestamps are on
+}
+
+// SchemaHash gives the short form of a schema string that requests carry; empty stays empty (not checked).
+func SchemaHash(schema string) string {
+	if schema == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(schema))
+	return hex.EncodeToString(sum[:16])
+}
+
+// Request is one change of a table as the log carries it.
+type Request struct {
+	ID          string // the same for each try
+	App         string
+	Epoch       int64 // of the writer's lease; 0: none
+	Ranges      []Range
+	Incarnation string // that the writer believes in; empty: not checked
+	Schema      string // SchemaHash that the files were written for; empty: not checked
+	Meta, Proto string // fingerprints that Lines were checked against
+	Lines       []byte // the actions, one a line, without commitInfo and txn
+	Operation   string // empty: an append of a stream
+	Parameters  map[string]string
+	Read        int64    // version on which Removes were planned
+	Removes     []string // canonical paths
+	Change      *Shape   // the shape after this request, when it changes metadata or protocol
+	Reject      string   // why the leader found it invalid: it is refused unless its id is known
+}
+
+// Plain says whether the request does nothing but add files and move positions.
+func (r *Request) Plain() bool { return len(r.Removes) == 0 && r.Change == nil && r.Operation == "" }
+
+// Code is the kind of an answer.
+type Code uint8
+
+// The kinds. Those from Stale on are refusals.
+const (
+	Unknown     Code = iota // the request is not known: never decided, or too long ago
+	Pending                 // decided, not known to be published
+	Published               // in the table for ever
+	Recheck                 // checked against an older shape: check it again and send it again; not remembered
+	Stale                   // a newer owner of a partition has committed
+	Incarnation             // the table was made again
+	Schema                  // the files were written for another schema
+	Misplaced               // a range leaves a gap or overlaps
+	Fenced                  // all of a range is in the table already
+	Conflict                // another version removed what this one removes, or its read version is too old to tell
+	Invalid                 // the request makes no sense
+	Lost                    // decided, but the table was replaced before it was known to be published
+	codes
+)
+
+// Final says whether the answer stands for ever.
+func (c Code) Final() bool { return c == Published || c >= Stale }
+
+// Answer is what became of a request.
+type Answer struct {
+	Code      Code
+	Version   int64 // Pending (may still grow) and Published
+	Partition int32 // Stale, Misplaced, Fenced
+	At        int64 // Misplaced, Fenced: where the table stands; Stale: the newest epoch
+	Text      string
+}
+
+func invalid(format string, args ...any) Answer {
+	return Answer{Code: Invalid, Text: clip(fmt.Sprintf(format, args...))}
+}
+
+func clip(s string) string { return s[:min(len(s), maxText)] }
+
+// wellFormed gives an Invalid answer when the request makes no sense by itself.
+func (r *Request) wellFormed() (Answer, bool) {
+	switch {
+	case r.Reject != "":
+		return invalid("%s", r.Reject), false
+	case r.ID == "" || len(r.ID) > MaxIDLen:
+		return invalid("the request id has %d bytes, want 1 to %d", len(r.ID), MaxIDLen), false
+	case len(r.Ranges) == 0 && r.Plain():
+		return invalid("no ranges"), false
+	case len(r.Ranges) > 0 && r.App == "":
+		return invalid("ranges without app"), false
+	}
+	seen := make(map[int32]bool, len(r.Ranges))
+	for _, x := range r.Ranges {
+		if x.Partition < 0 || x.From < 0 || x.To <= x.From {
+			return invalid("partition %d, range [%d, %d)", x.Partition, x.From, x.To), false
+		}
+		if seen[x.Partition] {
+			return invalid("partition %d is there twice", x.Partition), false
+		}
+		seen[x.Partition] = true
+	}
+	return Answer{}, true
+}
+
+// AppID is the name under which a partition's position stands in the table.
+func AppID(app string, partition int32) string { return fmt.Sprintf("%s-%d", app, partition) }

@@ -1,0 +1,307 @@
+package fsm
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Table is what the group knows of one table.
+type Table struct {
+	name      string
+	version   int64  // newest version known to be in the store
+	hash      string // of its commit file; empty: not known
+	shape     Shape
+	stamp     int64            // newest in-commit timestamp
+	positions map[string]int64 // app id -> next offset
+	pending   []*Version       // decided, oldest first; versions follow the base without a hole
+	epoch     int64            // newest that was given away or seen
+	fences    map[string]int64 // app id -> epoch of its last commit
+	removed   []removal        // oldest first
+	since     int64            // removed holds everything of versions after this one
+	answers   map[string]Answer
+	order     []string // ids in answers, oldest first
+}
+
+// Version is one that is decided.
+type Version struct {
+	Number   int64
+	TxnID    string // of this content at this number: another number has another id
+	Time     int64
+	Stamp    int64 // in-commit timestamp; 0: none
+	Engine   string
+	Requests []Request
+	rebased  int64
+	moves    map[string]int64 // app id -> next offset
+}
+
+type removal struct {
+	version int64
+	path    string
+}
+
+// Version gives the newest version that is known to be in the store, and the hash of its file.
+func (t *Table) Version() (int64, string) { return t.version, t.hash }
+
+// Shape gives the shape after all that is decided.
+func (t *Table) Shape() Shape {
+	for i := len(t.pending) - 1; i >= 0; i-- {
+		for j := len(t.pending[i].Requests) - 1; j >= 0; j-- {
+			if c := t.pending[i].Requests[j].Change; c != nil {
+				return *c
+			}
+		}
+	}
+	return t.shape
+}
+
+// Pending gives the versions that are decided and not known to be published. They must not be changed, and they
+// stay as they are: a rebase makes new ones.
+func (t *Table) Pending() []*Version { return t.pending }
+
+// Answer says what became of a request.
+func (t *Table) Answer(id string) Answer { return t.answers[id] }
+
+// Position gives the next offset of an application after all that is decided.
+func (t *Table) Position(appID string) (int64, bool) {
+	for i := len(t.pending) - 1; i >= 0; i-- {
+		if at, ok := t.pending[i].moves[appID]; ok {
+			return at, true
+		}
+	}
+	at, ok := t.positions[appID]
+	return at, ok
+}
+
+// Positions is the number of positions that the table has.
+func (t *Table) Positions() int { return len(t.positions) }
+
+// Check says what a request would be answered if it were decided now; Pending when it would be taken.
+func (t *Table) Check(r *Request, plant Plant) Answer {
+	if a := t.answers[r.ID]; a.Code != Unknown {
+		return a
+	}
+	return t.admit(r, plant, false)
+}
+
+// admit decides about one request on top of all that is pending. A request that was admitted before is not held
+// against the epochs again: what fenced it came after it.
+func (t *Table) admit(r *Request, plant Plant, again bool) Answer {
+	if a, ok := r.wellFormed(); !ok {
+		return a
+	}
+	shape := t.Shape()
+	if r.Incarnation != "" && r.Incarnation != shape.Incarnation {
+		return Answer{Code: Incarnation, Text: shape.Incarnation}
+	}
+	for _, x := range r.Ranges {
+		if fence := t.fences[AppID(r.App, x.Partition)]; r.Epoch < fence && !again && plant != NoEpochCheck {
+			return Answer{Code: Stale, Partition: x.Partition, At: fence} // I5
+		}
+	}
+	if a := t.checkRanges(r); a.Code != Unknown && plant != NoRangeCheck {
+		return a
+	}
+	switch {
+	case r.Schema != "" && r.Schema != shape.Schema:
+		return Answer{Code: Schema}
+	case r.Meta != shape.Meta || r.Proto != shape.Proto:
+		return Answer{Code: Recheck}
+	}
+	if a := t.checkRemoves(r); a.Code != Unknown {
+		return a
+	}
+	return Answer{Code: Pending}
+}
+
+// checkRanges refuses what does not continue where the table stands (I3). A partition that the table does not know
+// may begin anywhere.
+func (t *Table) checkRanges(r *Request) Answer {
+	var fenced Answer
+	for _, x := range r.Ranges {
+		at, ok := t.Position(AppID(r.App, x.Partition))
+		switch {
+		case !ok || at == x.From:
+		case at >= x.To:
+			fenced = Answer{Code: Fenced, Partition: x.Partition, At: at}
+		default:
+			return Answer{Code: Misplaced, Partition: x.Partition, At: at}
+		}
+	}
+	return fenced
+}
+
+func (t *Table) checkRemoves(r *Request) Answer {
+	if len(r.Removes) == 0 {
+		return Answer{}
+	}
+	if r.Read < t.since {
+		return Answer{Code: Conflict, Text: fmt.Sprintf("it was planned on version %d, and what was removed is known only since %d: plan it again", r.Read, t.since)}
+	}
+	mine := make(map[string]bool, len(r.Removes))
+	for _, p := range r.Removes {
+		mine[p] = true
+	}
+	for _, x := range t.removed {
+		if x.version > r.Read && mine[x.path] {
+			return Answer{Code: Conflict, Text: clip(fmt.Sprintf("version %d removed %s", x.version, x.path))}
+		}
+	}
+	for _, v := range t.pending {
+		for i := range v.Requests {
+			for _, p := range v.Requests[i].Removes {
+				if mine[p] {
+					return Answer{Code: Conflict, Text: clip(fmt.Sprintf("version %d removes %s", v.Number, p))}
+				}
+			}
+		}
+	}
+	return Answer{}
+}
+
+// decide puts the requests that fit into a new version v and gives each its answer.
+func (t *Table) decide(v *Version, requests []Request, plant Plant, again bool) []Answer {
+	v.Number = t.version + int64(len(t.pending)) + 1
+	v.moves = map[string]int64{}
+	t.pending = append(t.pending, v)
+	answers := make([]Answer, len(requests))
+	for i := range requests {
+		r := &requests[i]
+		if known := t.answers[r.ID]; known.Code != Unknown && !again {
+			answers[i] = known
+			continue
+		}
+		a := t.admit(r, plant, again)
+		if a.Code == Pending {
+			a.Version = v.Number
+			t.take(v, r)
+		}
+		t.remember(r.ID, a)
+		answers[i] = a
+	}
+	if len(v.Requests) == 0 {
+		t.pending = t.pending[:len(t.pending)-1]
+	} else if t.Shape().Stamped {
+		t.stamp = max(v.Time, t.stamp+1)
+		v.Stamp = t.stamp
+	}
+	return answers
+}
+
+// take adds an admitted request to a version. The first commit of a new owner fences the old one here.
+func (t *Table) take(v *Version, r *Request) {
+	for _, x := range r.Ranges {
+		id := AppID(r.App, x.Partition)
+		v.moves[id] = x.To
+		t.fences[id] = max(t.fences[id], r.Epoch)
+		if t.fences[id] == 0 {
+			delete(t.fences, id)
+		}
+	}
+	t.epoch = max(t.epoch, r.Epoch)
+	v.Requests = append(v.Requests, *r)
+}
+
+// remember keeps the answer for a repeated request. A Recheck is no answer.
+func (t *Table) remember(id string, a Answer) {
+	if a.Code == Recheck || a.Code == Unknown {
+		if _, known := t.answers[id]; known {
+			delete(t.answers, id)
+			t.order = slices.DeleteFunc(t.order, func(x string) bool { return x == id })
+		}
+		return
+	}
+	if id == "" || len(id) > MaxIDLen {
+		return
+	}
+	if _, known := t.answers[id]; !known {
+		t.order = append(t.order, id)
+	}
+	t.answers[id] = a
+	for len(t.order) > MaxIDs {
+		old := t.order[0]
+		t.order = t.order[1:]
+		if t.answers[old].Code == Pending {
+			t.order = append(t.order, old)
+			continue
+		}
+		delete(t.answers, old)
+	}
+}
+
+// published moves the first pending version into the base.
+func (t *Table) published(c *PublishedAt) bool {
+	if len(t.pending) == 0 || t.pending[0].Number != c.Version || t.pending[0].TxnID != c.TxnID {
+		return false
+	}
+	v := t.pending[0]
+	t.pending = t.pending[1:]
+	t.version, t.hash = v.Number, c.Hash
+	for id, at := range v.moves {
+		t.positions[id] = at
+	}
+	for i := range v.Requests {
+		r := &v.Requests[i]
+		if r.Change != nil {
+			t.shape = *r.Change
+		}
+		t.remove(v.Number, r.Removes)
+		t.remember(r.ID, Answer{Code: Published, Version: v.Number})
+	}
+	return true
+}
+
+func (t *Table) remove(version int64, paths []string) {
+	for _, p := range paths {
+		t.removed = append(t.removed, removal{version, p})
+	}
+	for len(t.removed) > MaxRemoved {
+		t.since = t.removed[len(t.removed)-MaxRemoved-1].version
+		i := 0
+		for i < len(t.removed) && t.removed[i].version <= t.since {
+			i++
+		}
+		t.removed = append([]removal(nil), t.removed[i:]...)
+	}
+}
+
+// foreign takes another writer's version into the base and decides the pending requests anew on top of it.
+func (t *Table) foreign(c *Foreign, plant Plant) bool {
+	if c.Version != t.version+1 {
+		return false
+	}
+	t.version, t.hash = c.Version, c.Hash
+	t.stamp = max(t.stamp, c.Stamp)
+	for id, at := range c.Positions {
+		t.positions[id] = at
+	}
+	t.remove(c.Version, c.Removed)
+	if c.Reshaped {
+		t.shape = c.Shape.over(t.shape)
+	}
+	old := t.pending
+	t.pending = nil
+	for _, v := range old {
+		// The content can be another one, so it gets another id: whoever finds it knows which one it is.
+		n := &Version{TxnID: fmt.Sprintf("%s.%d", baseID(v), v.rebased+1), Time: v.Time, Engine: v.Engine, rebased: v.rebased + 1}
+		t.decide(n, v.Requests, plant, true)
+	}
+	return true
+}
+
+func baseID(v *Version) string {
+	if v.rebased == 0 {
+		return v.TxnID
+	}
+	return v.TxnID[:len(v.TxnID)-len(fmt.Sprintf(".%d", v.rebased))]
+}
+
+// over gives s with what it leaves open taken from old.
+func (s Shape) over(old Shape) Shape {
+	if s.Meta == "" { // the protocol alone changed
+		return Shape{Incarnation: old.Incarnation, Schema: old.Schema, Meta: old.Meta, Stamped: old.Stamped, Proto: s.Proto}
+	}
+	if s.Proto == "" {
+		s.Proto = old.Proto
+	}
+	return s
+}
