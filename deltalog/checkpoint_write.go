@@ -47,7 +47,7 @@ func (l *Log) checkpointIfDue(v Version) {
 // Checkpoint writes a checkpoint of the snapshot: published whole, read back, and then named by _last_checkpoint
 // unless that names a newer one already.
 func (l *Log) Checkpoint(ctx context.Context, snap *Snapshot) error {
-	if err := snap.CheckWritable(); err != nil {
+	if err := snap.CheckRewritable(); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	if err := checkProtected(snap); err != nil {

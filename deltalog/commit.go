@@ -120,11 +120,17 @@ func (t *transaction) attempt(ctx context.Context) (Version, error) {
 	if v, found, err := t.rebase(ctx, snap); err != nil || found {
 		return v, err
 	}
-	a, err := t.actions(snap)
+	now := l.cfg.Clock().UnixMilli()
+	ict := max(now, snap.timestamp+1) // in-commit timestamps grow with the version
+	a, err := t.actions(snap, ict)
 	if err != nil {
 		return -1, err
 	}
-	info := l.info(t.c, t.id, snap, t.c.Metadata)
+	conf := snap.metadata.Configuration
+	if a.metadata != nil {
+		conf = a.metadata.Configuration
+	}
+	info := l.info(t.c, t.id, now, ict, conf)
 	data, err := encodeCommit(info, a)
 	if err != nil {
 		return -1, err
@@ -197,9 +203,8 @@ func (l *Log) applyOwn(v Version, data []byte) {
 	l.cut()
 }
 
-// info makes the commitInfo action.
-func (l *Log) info(c Commit, id string, snap *Snapshot, m *Metadata) map[string]any {
-	now := l.cfg.Clock().UnixMilli()
+// info makes the commitInfo action: now is the clock's time, ict the commit's where the settings ask for it.
+func (l *Log) info(c Commit, id string, now, ict int64, conf map[string]string) map[string]any {
 	info := map[string]any{"timestamp": now, "operation": c.Operation, "engineInfo": l.cfg.Engine, "txnId": id,
 		"isBlindAppend": c.blind()}
 	params := make(map[string]string, len(c.Parameters))
@@ -213,15 +218,8 @@ func (l *Log) info(c Commit, id string, snap *Snapshot, m *Metadata) map[string]
 	if c.ReadVersion >= 0 {
 		info["readVersion"] = c.ReadVersion
 	}
-	conf := m
-	if conf == nil && snap != nil {
-		conf = snap.metadata
-	}
-	if conf != nil && conf.Configuration["delta.enableInCommitTimestamps"] == "true" {
-		if snap != nil {
-			now = max(now, snap.timestamp+1)
-		}
-		info["inCommitTimestamp"] = now
+	if isOn(conf, ictSetting) {
+		info["inCommitTimestamp"] = ict
 	}
 	return info
 }

@@ -47,8 +47,11 @@ func ParseCommit(data []byte, name string) (*Content, error) {
 // EncodeActions checks a change as Commit does, against the snapshot it is to follow, and gives its actions as
 // lines of a commit file: all but commitInfo and txn, which EncodeHeader makes.
 func (s *Snapshot) EncodeActions(c Commit) ([]byte, error) {
+	if c.Metadata != nil && isOn(c.Metadata.Configuration, ictSetting) && !isOn(s.metadata.Configuration, ictSetting) {
+		return nil, &UnsupportedError{Write: true, Features: []string{"turning on in-commit timestamps where another program decides on versions"}}
+	}
 	c.Txns = nil
-	a, err := (&transaction{c: c}).actions(s)
+	a, err := (&transaction{c: c}).actions(s, s.timestamp+1)
 	if err != nil {
 		return nil, err
 	}

@@ -142,7 +142,7 @@ func replay(ctx context.Context, store objstore.Store, l *listing, c *checkpoint
 
 // readTimestamp gets the in-commit timestamp of the version that the checkpoint stands for: checkpoints hold none.
 func (s *state) readTimestamp(ctx context.Context, store objstore.Store, f logFile) error {
-	if f.key == "" || s.metadata.Configuration["delta.enableInCommitTimestamps"] != "true" {
+	if f.key == "" || !isOn(s.metadata.Configuration, ictSetting) {
 		return nil
 	}
 	commits, err := readCommits(ctx, store, []logFile{f})
@@ -175,7 +175,7 @@ func (s *state) stamp(f logFile, info *CommitInfo) {
 	if info == nil {
 		return
 	}
-	if info.InCommitTimestamp != nil && s.metadata != nil && s.metadata.Configuration["delta.enableInCommitTimestamps"] == "true" {
+	if info.InCommitTimestamp != nil && s.metadata != nil && isOn(s.metadata.Configuration, ictSetting) {
 		s.timestamp, s.ict = *info.InCommitTimestamp, *info.InCommitTimestamp
 	} else if s.timestamp <= 0 {
 		s.timestamp = info.Timestamp

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 
 	"github.com/google/uuid"
@@ -99,12 +100,16 @@ func (l *Log) firstCommit(opts CreateOptions) (*actions, error) {
 	if err != nil {
 		return nil, err
 	}
+	schema, conf := opts.Schema, withoutFeatureSettings(opts.Configuration)
+	if mappingOf(conf) != "none" {
+		schema = schema.clone()
+		conf[mappingMaxID] = strconv.FormatInt(assignMapping(schema, nil, 0), 10)
+	}
 	now := l.cfg.Clock().UnixMilli()
 	m := &Metadata{ID: uuid.NewString(), Name: opts.Name, Description: opts.Description, Format: Format{Provider: "parquet"},
-		SchemaString: opts.Schema.JSON(), PartitionColumns: opts.PartitionColumns, CreatedTime: &now, Configuration: opts.Configuration}
+		SchemaString: schema.JSON(), PartitionColumns: opts.PartitionColumns, CreatedTime: &now, Configuration: conf}
 	m.normalize()
-	schema, err := validMetadata(m)
-	if err != nil {
+	if schema, err = validMetadata(m); err != nil {
 		return nil, err
 	}
 	if err := checkWrite(&p, m, schema); err != nil {
@@ -116,7 +121,8 @@ func (l *Log) firstCommit(opts CreateOptions) (*actions, error) {
 // publishFirst writes version 0 and finds out whether it is ours when the store did not say so.
 func (l *Log) publishFirst(ctx context.Context, a *actions, engine string) error {
 	id := uuid.NewString()
-	info := l.info(Commit{Operation: "CREATE TABLE", ReadVersion: -1}, id, nil, a.metadata)
+	now := l.cfg.Clock().UnixMilli()
+	info := l.info(Commit{Operation: "CREATE TABLE", ReadVersion: -1}, id, now, now, a.metadata.Configuration)
 	if engine != "" {
 		info["engineInfo"] = engine
 	}

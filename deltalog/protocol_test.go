@@ -39,7 +39,9 @@ func TestFeatureGate(t *testing.T) {
 		{name: "invariant", p: Protocol{1, 2, nil, nil}, s: schema(`{"delta.invariants":"{}"}`), write: "invariant of column c"},
 		{name: "generated", p: Protocol{1, 4, nil, nil}, s: schema(`{"delta.generationExpression":"x"}`), write: "generated column c"},
 		{name: "identity", p: Protocol{1, 6, nil, nil}, s: schema(`{"delta.identity.start":1,"delta.identity.step":1}`), write: "identity column c"},
-		{name: "mapping active", p: Protocol{2, 5, nil, nil}, conf: map[string]string{"delta.columnMapping.mode": "name"}, write: "column mapping"},
+		{name: "mapping active", p: Protocol{2, 5, nil, nil}, conf: map[string]string{"delta.columnMapping.mode": "name"}},
+		{name: "mapping without the feature", p: Protocol{1, 2, nil, nil}, conf: map[string]string{"delta.columnMapping.mode": "name"}, write: "without the feature"},
+		{name: "unknown mapping mode", p: Protocol{2, 5, nil, nil}, conf: map[string]string{"delta.columnMapping.mode": "psychic"}, write: "psychic"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := c.s
@@ -107,9 +109,17 @@ func TestCreateProtocol(t *testing.T) {
 		{conf: map[string]string{"delta.enableChangeDataFeed": "true"}, read: 1, write: 4},
 		{ntz: true, read: 3, write: 7},
 		{conf: map[string]string{"delta.enableInCommitTimestamps": "true"}, read: 1, write: 7},
-		{conf: map[string]string{"delta.enableDeletionVectors": "true"}, refused: true},
-		{conf: map[string]string{"delta.columnMapping.mode": "name"}, refused: true},
-		{conf: map[string]string{"delta.checkpointPolicy": "v2"}, refused: true},
+		{conf: map[string]string{"delta.enableDeletionVectors": "true"}, read: 3, write: 7},
+		{conf: map[string]string{"delta.columnMapping.mode": "name"}, read: 2, write: 5},
+		{conf: map[string]string{"delta.columnMapping.mode": "id", "delta.enableInCommitTimestamps": "true"}, read: 2, write: 7},
+		{conf: map[string]string{"delta.checkpointPolicy": "v2"}, read: 3, write: 7},
+		{conf: map[string]string{"delta.feature.domainMetadata": "supported"}, read: 1, write: 7},
+		{conf: map[string]string{"delta.enableRowTracking": "true"}, refused: true},
+		{conf: map[string]string{"delta.enableIcebergCompatV2": "true"}, refused: true},
+		{conf: map[string]string{"delta.constraints.c": "id > 0"}, refused: true},
+		{conf: map[string]string{"delta.feature.rowTracking": "supported"}, refused: true},
+		{conf: map[string]string{"delta.feature.teleport": "supported"}, refused: true},
+		{conf: map[string]string{"delta.columnMapping.mode": "psychic"}, refused: true},
 	} {
 		s := testSchema()
 		if c.ntz {

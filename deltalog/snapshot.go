@@ -57,8 +57,12 @@ func (s *Snapshot) ReaderFeatures() []string {
 	return nil
 }
 
-// CheckWritable says, as an *UnsupportedError, why this program must not write to the table.
+// CheckWritable says, as an *UnsupportedError, why this program must not add rows to the table.
 func (s *Snapshot) CheckWritable() error { return checkWrite(s.protocol, s.metadata, s.schema) }
+
+// CheckRewritable says, as an *UnsupportedError, why this program must not even move or remove rows of the table,
+// write checkpoints or clean up. Rules for new rows (constraints, generated columns) do not count here.
+func (s *Snapshot) CheckRewritable() error { return checkRewrite(s.protocol, s.metadata, s.schema) }
 
 // Txn gives the newest version that an application recorded.
 func (s *Snapshot) Txn(appID string) (int64, bool) {

@@ -105,7 +105,7 @@ func (l *Log) clock(ctx context.Context) (*commitClock, error) {
 			c.times[i] = max(f.modTime, c.times[i-1]+1)
 		}
 	}
-	if conf := snap.metadata.Configuration; conf[ictSetting] == "true" {
+	if conf := snap.metadata.Configuration; isOn(conf, ictSetting) {
 		c.ictFrom, c.ictTime = 0, 0
 		if v, err := strconv.ParseInt(conf[ictFromVersion], 10, 64); err == nil && v >= 0 {
 			c.ictFrom = Version(v)
@@ -177,4 +177,6 @@ func (c *commitClock) versionAt(ctx context.Context, ms int64) (Version, error) 
 	return c.files[n-1].version, nil
 }
 
-func formatMillis(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z") }
+func formatMillis(ms int64) string {
+	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z")
+}

@@ -1,8 +1,12 @@
 package deltalog
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -28,7 +32,10 @@ func validMetadata(m *Metadata) (*StructType, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidCommit, err)
 	}
-	if err := uniqueNames(s, ""); err != nil {
+	if err := uniqueNames(s, "", m.MappingMode() != "none"); err != nil {
+		return nil, err
+	}
+	if err := checkMapping(m, s); err != nil {
 		return nil, err
 	}
 	for i, p := range m.PartitionColumns {
@@ -53,7 +60,7 @@ func validMetadata(m *Metadata) (*StructType, error) {
 
 // uniqueNames refuses columns that differ only in case, and names that Parquet files of other engines cannot
 // hold without column mapping.
-func uniqueNames(s *StructType, prefix string) error {
+func uniqueNames(s *StructType, prefix string, mapped bool) error {
 	seen := map[string]bool{}
 	for _, f := range s.Fields {
 		low := strings.ToLower(f.Name)
@@ -61,11 +68,11 @@ func uniqueNames(s *StructType, prefix string) error {
 			return fmt.Errorf("%w: column %q exists twice", ErrInvalidCommit, prefix+f.Name)
 		}
 		seen[low] = true
-		if f.Name == "" || strings.ContainsAny(f.Name, " ,;{}()\n\t=") {
+		if f.Name == "" || !mapped && strings.ContainsAny(f.Name, " ,;{}()\n\t=") {
 			return fmt.Errorf("%w: column name %q: empty names and the characters ' ,;{}()\\n\\t=' need column mapping", ErrInvalidCommit, prefix+f.Name)
 		}
 		if st, ok := f.Type.(*StructType); ok {
-			if err := uniqueNames(st, prefix+f.Name+"."); err != nil {
+			if err := uniqueNames(st, prefix+f.Name+".", mapped); err != nil {
 				return err
 			}
 		}
@@ -73,8 +80,9 @@ func uniqueNames(s *StructType, prefix string) error {
 	return nil
 }
 
-// actions validates the commit against the snapshot it follows and gives what will be written.
-func (t *transaction) actions(snap *Snapshot) (*actions, error) {
+// actions validates the commit against the snapshot it follows and gives what will be written. ict is the
+// commit's time, should the table have or get in-commit timestamps.
+func (t *transaction) actions(snap *Snapshot, ict int64) (*actions, error) {
 	c := &t.c
 	protocol, metadata, schema := snap.protocol, snap.metadata, snap.schema
 	a := &actions{adds: c.Adds, removes: c.Removes, txns: c.Txns, domains: c.Domains}
@@ -92,20 +100,25 @@ func (t *transaction) actions(snap *Snapshot) (*actions, error) {
 			return nil, err
 		}
 		metadata, schema, a.metadata = &m, s, &m
-		if err := c.checkEnablement(snap, &m); err != nil {
+		if err := checkNewMetadata(protocol, &m, s, snap); err != nil {
 			return nil, err
 		}
+		enableTimestamps(&m, snap, ict)
 	}
-	if err := snap.CheckWritable(); err != nil {
-		return nil, err
+	check := checkRewrite
+	if c.addsData() {
+		check = checkWrite
 	}
-	if err := checkWrite(protocol, metadata, schema); err != nil {
+	if err := errors.Join(check(snap.protocol, snap.metadata, snap.schema), check(protocol, metadata, schema)); err != nil {
 		return nil, err
 	}
 	if err := a.checkDuplicates(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidCommit, err)
 	}
-	if err := checkAdds(c.Adds, metadata); err != nil {
+	if err := checkAdds(c.Adds, protocol, metadata.fileNames(schema)); err != nil {
+		return nil, err
+	}
+	if err := checkClustering(c.Adds, snap); err != nil {
 		return nil, err
 	}
 	for i := range c.Domains {
@@ -119,50 +132,51 @@ func (t *transaction) actions(snap *Snapshot) (*actions, error) {
 	return a, c.checkRemoves(metadata)
 }
 
-// checkEnablement refuses metadata that turns on what the protocol does not have or what needs work beyond
-// writing the setting.
-func (c *Commit) checkEnablement(snap *Snapshot, m *Metadata) error {
-	p := snap.protocol
-	if c.Protocol != nil {
-		p = c.Protocol
+// checkNewMetadata refuses metadata that turns on what the protocol does not have, and that makes another table
+// of this one.
+func checkNewMetadata(p *Protocol, m *Metadata, s *StructType, snap *Snapshot) error {
+	if m.ID != snap.metadata.ID {
+		return fmt.Errorf("%w: the table's id is %s, the new metadata has %s: streams that read the table would break", ErrInvalidCommit, snap.metadata.ID, m.ID)
 	}
-	const ict = "delta.enableInCommitTimestamps"
-	if m.Configuration[ict] == "true" && snap.metadata.Configuration[ict] != "true" {
-		return &UnsupportedError{Write: true, Features: []string{"turning on in-commit timestamps of an existing table"}}
+	if m.CreatedTime == nil {
+		m.CreatedTime = snap.metadata.CreatedTime
 	}
-	need, err := protocolFor(mustSchema(m), newSettings(m, snap.metadata))
+	if !slices.Equal(m.PartitionColumns, snap.metadata.PartitionColumns) && snap.NumFiles() > 0 {
+		return fmt.Errorf("%w: partition columns cannot change in a table with files", ErrInvalidCommit)
+	}
+	need, err := neededFeatures(s, newSettings(m, snap.metadata))
 	if err != nil {
 		return err
 	}
-	for _, f := range need.WriterFeatures {
-		legacy := f != "timestampNtz" && f != "inCommitTimestamp" && p.MinWriterVersion >= 2 && p.MinWriterVersion < 7
-		if !legacy && !slices.Contains(p.WriterFeatures, f) && f != "inCommitTimestamp" {
-			return fmt.Errorf("%w: the new metadata needs feature %s in the protocol", ErrInvalidCommit, f)
+	have := p.Features()
+	for _, f := range need {
+		alias := f == "timestampNtz" && slices.Contains(have, "timestampWithoutTimezone") ||
+			f == "typeWidening" && slices.Contains(have, "typeWidening-preview")
+		if !slices.Contains(have, f) && !alias {
+			return fmt.Errorf("%w: the new metadata needs feature %s in the protocol: plan it with Snapshot.Alter", ErrInvalidCommit, f)
 		}
 	}
 	return nil
 }
 
-// newSettings are the settings that were not there before: the ones in force already are the protocol's matter.
-func newSettings(m, old *Metadata) map[string]string {
-	out := map[string]string{}
-	for k, v := range m.Configuration {
-		if old.Configuration[k] != v {
-			out[k] = v
-		}
+// enableTimestamps records from which version on commits carry their own time; readers search times before it
+// by those of the files. It is written anew on each attempt, since the version is known only then.
+func enableTimestamps(m *Metadata, snap *Snapshot, ict int64) {
+	was, is := isOn(snap.metadata.Configuration, ictSetting), isOn(m.Configuration, ictSetting)
+	if was == is {
+		return
 	}
-	return out
+	m.Configuration = maps.Clone(m.Configuration)
+	if !is {
+		delete(m.Configuration, ictFromVersion)
+		delete(m.Configuration, ictFromTime)
+		return
+	}
+	m.Configuration[ictFromVersion] = strconv.FormatInt(int64(snap.version)+1, 10)
+	m.Configuration[ictFromTime] = strconv.FormatInt(ict, 10)
 }
 
-func mustSchema(m *Metadata) *StructType {
-	s, err := schemaOf(m)
-	if err != nil {
-		return &StructType{}
-	}
-	return s
-}
-
-func checkAdds(adds []Add, m *Metadata) error {
+func checkAdds(adds []Add, p *Protocol, partitions []string) error {
 	seen := make(map[string]bool, len(adds))
 	for i := range adds {
 		x := &adds[i]
@@ -177,17 +191,64 @@ func checkAdds(adds []Add, m *Metadata) error {
 			return fmt.Errorf("%w: second add of %q", ErrInvalidCommit, x.Path)
 		}
 		seen[k] = true
-		if len(x.PartitionValues) != len(m.PartitionColumns) {
+		if len(x.PartitionValues) != len(partitions) {
 			return fmt.Errorf("%w: add of %q has %d partition values, the table has %d partition columns", ErrInvalidCommit,
-				x.Path, len(x.PartitionValues), len(m.PartitionColumns))
+				x.Path, len(x.PartitionValues), len(partitions))
 		}
-		for _, p := range m.PartitionColumns {
-			if _, ok := x.PartitionValues[p]; !ok {
-				return fmt.Errorf("%w: add of %q has no value for partition column %q", ErrInvalidCommit, x.Path, p)
+		for _, name := range partitions {
+			if _, ok := x.PartitionValues[name]; !ok {
+				return fmt.Errorf("%w: add of %q has no value for partition column %q", ErrInvalidCommit, x.Path, name)
+			}
+		}
+		if x.DeletionVector == nil {
+			continue
+		}
+		if !slices.Contains(p.ReaderFeatures, "deletionVectors") {
+			return fmt.Errorf("%w: add of %q has a deletion vector, the table does not have the feature", ErrInvalidCommit, x.Path)
+		}
+		if _, ok := x.NumRecords(); !ok {
+			return fmt.Errorf("%w: add of %q has a deletion vector but no numRecords in its statistics", ErrInvalidCommit, x.Path)
+		}
+	}
+	return nil
+}
+
+// checkClustering keeps the rule of the clustering feature: every file has statistics of the clustering columns.
+func checkClustering(adds []Add, snap *Snapshot) error {
+	domain, ok := snap.Domain("delta.clustering")
+	if !ok || len(adds) == 0 {
+		return nil
+	}
+	var clustering struct {
+		Columns [][]string `json:"clusteringColumns"`
+	}
+	if err := json.Unmarshal([]byte(domain), &clustering); err != nil {
+		return fmt.Errorf("%w: domain delta.clustering of the table: %w", ErrInvalidCommit, err)
+	}
+	for i := range adds {
+		stats, _ := ParseStats(adds[i].Stats)
+		for _, path := range clustering.Columns {
+			if !hasStat(stats.NullCount, path) {
+				return fmt.Errorf("%w: add of %q has no statistics of clustering column %s", ErrInvalidCommit, adds[i].Path, strings.Join(path, "."))
 			}
 		}
 	}
 	return nil
+}
+
+// hasStat says whether a tree of statistics has a leaf of that path.
+func hasStat(tree map[string]json.RawMessage, path []string) bool {
+	for i, name := range path {
+		raw, ok := tree[name]
+		if !ok || i == len(path)-1 {
+			return ok
+		}
+		tree = nil
+		if json.Unmarshal(raw, &tree) != nil {
+			return false
+		}
+	}
+	return false
 }
 
 func (c *Commit) checkRemoves(m *Metadata) error {

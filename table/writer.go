@@ -85,6 +85,9 @@ func (t *Table) NewFileWriter(ctx context.Context, opts WriterOptions) (*FileWri
 	if err := opts.Snapshot.CheckWritable(); err != nil {
 		return nil, err
 	}
+	if mode := opts.Snapshot.Metadata().MappingMode(); mode != "none" { // the log allows it, this writer names columns plainly
+		return nil, &deltalog.UnsupportedError{Write: true, Features: []string{"column mapping mode " + mode + " in data files"}}
+	}
 	full, err := t.Schema(opts.Snapshot)
 	if err != nil {
 		return nil, err
