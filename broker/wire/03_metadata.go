@@ -17,8 +17,8 @@ const leaderEpoch = 0
 // Metadata, key 3, versions 0 to 13 (ids of topics in answers from 10, in requests from 12).
 //
 // One broker, which leads everything. An unknown topic that is asked for by name is made when the server
-// and the client both allow it (clients below version 4 always do). The internal topic is left out of "all
-// topics" and is marked internal when it is asked for by name.
+// and the client both allow it (clients below version 4 always do). Internal topics are marked: consumers
+// of a pattern leave them out.
 func apiMetadata() api {
 	return api{key: 3, name: "Metadata", min: 0, max: 13, handle: (*Server).metadata}
 }
@@ -38,9 +38,7 @@ func (s *Server) metadata(r *request) (kmsg.Response, error) {
 			return nil, err
 		}
 		for _, name := range slices.Sorted(maps.Keys(all)) {
-			if !internalTopic(name) {
-				resp.Topics = append(resp.Topics, s.describeTopic(r.ctx, all[name]))
-			}
+			resp.Topics = append(resp.Topics, s.describeTopic(r.ctx, all[name]))
 		}
 		return resp, nil
 	}

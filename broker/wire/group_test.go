@@ -259,7 +259,7 @@ func TestOffsetsRewrite(t *testing.T) {
 	if err := s.offsets.forget(ctx, "g0"); err != nil {
 		t.Fatal(err)
 	}
-	b, err := log.Bounds(ctx, s.offsets.tp)
+	b, err := log.Bounds(ctx, s.offsets.topic.tp)
 	if err != nil || b.Start < 200 {
 		t.Fatalf("bounds of the positions: %+v %v", b, err)
 	}
@@ -273,12 +273,11 @@ func TestOffsetsRewrite(t *testing.T) {
 	if c, _ := s.offsets.get("g2", tp); c.offset != 299 {
 		t.Fatalf("position %d, want 299", c.offset)
 	}
-	md, err := admin(t, s).Metadata(ctx)
-	if err != nil || md.Topics.Has(OffsetsTopic) {
-		t.Fatalf("the internal topic is listed: %v %v", md.Topics.Names(), err)
-	}
-	if md, err = admin(t, s).Metadata(ctx, OffsetsTopic); err != nil || !md.Topics[OffsetsTopic].IsInternal {
-		t.Fatalf("the internal topic by name: %+v %v", md.Topics, err)
+	for _, names := range [][]string{nil, {OffsetsTopic}} {
+		md, err := admin(t, s).Metadata(ctx, names...)
+		if err != nil || !md.Topics[OffsetsTopic].IsInternal {
+			t.Fatalf("the internal topic: %+v %v", md.Topics, err)
+		}
 	}
 	if del, err := admin(t, s).DeleteTopics(ctx, "t"); err != nil || del.Error() != nil {
 		t.Fatal(del, err)

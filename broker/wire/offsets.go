@@ -3,6 +3,7 @@ package wire
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -18,10 +19,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
-const (
-	offsetBatchBytes = 512 << 10
-	offsetStripes    = 64
-)
+const offsetStripes = 64
 
 // committed is one committed position.
 type committed struct {
@@ -35,111 +33,72 @@ type committed struct {
 const refreshParts = 14
 
 // offsetStore keeps the committed offsets of all groups: in memory for reading, and as records of
-// OffsetsTopic, in the encoding of Kafka's own offsets topic, for the next start. The newest record of a key
-// counts; a null value removes it.
-//
-// The topic is kept short by rewriting: when it has many more records than there are live positions, all of
-// them are appended once more and everything before is deleted. A crash in between leaves both, which reads
-// the same.
+// OffsetsTopic, in the encoding of Kafka's own offsets topic, for the next start.
 type offsetStore struct {
-	log          broker.Log
-	lg           *slog.Logger
-	compactAfter int
-	tp           record.TopicPartition
-	seed         maphash.Seed
+	lg    *slog.Logger
+	topic *stateTopic
+	kept  *held
+	seed  maphash.Seed
 
-	kept    *held
-	gate    sync.RWMutex              // commits share it; a rewrite has it alone
 	stripes [offsetStripes]sync.Mutex // by group: appends and the map take the same order
 	mu      sync.Mutex                // guards what follows
 	groups  map[string]groupOffsets
 	live    int // positions in groups
-	records int // in the topic
-	made    bool
 }
 
 type groupOffsets map[record.TopicPartition]committed
 
 func newOffsetStore(log broker.Log, lg *slog.Logger, compactAfter int, kept *held) *offsetStore {
 	return &offsetStore{
-		log: log, lg: lg, compactAfter: compactAfter, kept: kept, seed: maphash.MakeSeed(),
-		tp:     record.TopicPartition{Topic: OffsetsTopic},
+		lg: lg, topic: newStateTopic(log, OffsetsTopic, compactAfter), kept: kept, seed: maphash.MakeSeed(),
 		groups: map[string]groupOffsets{},
 	}
 }
 
-// load replays the topic. A topic that does not exist yet is made by the first commit.
+// load replays the topic.
 func (o *offsetStore) load(ctx context.Context) error {
-	b, err := o.log.Bounds(ctx, o.tp)
-	if errors.Is(err, broker.ErrUnknownTopic) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	o.made = true
-	var it record.Iterator
-	for at := b.Start; at < b.End; {
-		got, err := o.log.Fetch(ctx, []broker.FetchRange{{TP: o.tp, From: at, MaxBytes: 4 << 20}}, broker.FetchOptions{})
-		if err != nil {
-			return err
+	return o.topic.load(ctx, func(rec *record.Record) error {
+		if len(rec.Key) < 2 || binary.BigEndian.Uint16(rec.Key) > 1 {
+			return nil // a kind of record that others write
 		}
-		if len(got) != 1 || got[0].Err != nil || len(got[0].Batches) == 0 {
-			return fmt.Errorf("read %s at offset %d: %w", o.tp, at, firstErr(got))
-		}
-		for raw := got[0].Batches; len(raw) > 0; {
-			batch, err := record.ReadBatch(raw)
-			if errors.Is(err, record.ErrTruncated) {
-				break
-			}
-			if err != nil {
-				return fmt.Errorf("read %s at offset %d: %w", o.tp, at, err)
-			}
-			raw = raw[batch.Size():]
-			if err := o.replay(&it, batch); err != nil {
-				return fmt.Errorf("read %s at offset %d: %w", o.tp, batch.BaseOffset, err)
-			}
-			at = max(at, batch.LastOffset()+1)
-		}
-	}
-	return nil
-}
-
-func firstErr(got []broker.Fetched) error {
-	for _, g := range got {
-		if g.Err != nil {
-			return g.Err
-		}
-	}
-	return errors.New("the log gives no data below its end")
-}
-
-func (o *offsetStore) replay(it *record.Iterator, b record.Batch) error {
-	if err := it.Reset(b); err != nil {
-		return err
-	}
-	for it.Next() {
-		rec := it.Record()
-		o.records++
 		var k kmsg.OffsetCommitKey
 		if err := k.ReadFrom(rec.Key); err != nil {
 			return fmt.Errorf("key of offset %d: %w", rec.Offset, err)
 		}
-		if k.Version > 1 {
-			continue // a kind of record that a newer ledgerlake writes
-		}
 		tp := record.TopicPartition{Topic: k.Topic, Partition: k.Partition}
 		if rec.Value == nil {
 			o.set(k.Group, tp, nil)
-			continue
+			return nil
 		}
 		var v kmsg.OffsetCommitValue
 		if err := v.ReadFrom(rec.Value); err != nil {
 			return fmt.Errorf("value of offset %d: %w", rec.Offset, err)
 		}
 		o.set(k.Group, tp, &committed{offset: v.Offset, epoch: v.LeaderEpoch, metadata: v.Metadata, at: v.CommitTimestamp})
+		return nil
+	})
+}
+
+// record is a position as it stands in the topic; nil removes it.
+func (c *committed) record(group string, tp record.TopicPartition) stateRecord {
+	k := kmsg.OffsetCommitKey{Version: 1, Group: group, Topic: tp.Topic, Partition: tp.Partition}
+	r := stateRecord{key: k.AppendTo(nil)}
+	if c != nil {
+		v := kmsg.OffsetCommitValue{Version: 3, Offset: c.offset, LeaderEpoch: c.epoch, Metadata: c.metadata, CommitTimestamp: c.at}
+		r.value = v.AppendTo(nil)
 	}
-	return it.Err()
+	return r
+}
+
+// records gives all live positions. It is for a rewrite, while nobody commits.
+func (o *offsetStore) records(yield func(stateRecord) bool) {
+	for group, g := range o.groups {
+		for tp, c := range g {
+			if !yield(c.record(group, tp)) {
+				return
+			}
+		}
+	}
 }
 
 // set changes the map. Callers other than load hold mu.
@@ -173,27 +132,19 @@ func (o *offsetStore) commit(ctx context.Context, group string, pos map[record.T
 
 // change commits what pick makes of a group's present positions.
 func (o *offsetStore) change(ctx context.Context, group string, pick func(groupOffsets) map[record.TopicPartition]*committed) error {
-	if err := o.make(ctx); err != nil {
-		return err
-	}
-	o.gate.RLock()
-	err := o.changeLocked(ctx, group, pick)
-	o.gate.RUnlock()
-	if err != nil {
+	if err := o.changeGroup(ctx, group, pick); err != nil {
 		return err
 	}
 	o.mu.Lock()
-	due := o.records > o.compactAfter+4*o.live
+	live := o.live
 	o.mu.Unlock()
-	if due {
-		if err := o.rewrite(ctx); err != nil {
-			o.lg.Error("rewrite the committed offsets", "err", err) // the commit itself is durable
-		}
+	if err := o.topic.compact(ctx, live, o.records); err != nil {
+		o.lg.Error("rewrite the committed offsets", "err", err) // the commit itself is durable
 	}
 	return nil
 }
 
-func (o *offsetStore) changeLocked(ctx context.Context, group string, pick func(groupOffsets) map[record.TopicPartition]*committed) error {
+func (o *offsetStore) changeGroup(ctx context.Context, group string, pick func(groupOffsets) map[record.TopicPartition]*committed) error {
 	stripe := &o.stripes[maphash.String(o.seed, group)%offsetStripes]
 	stripe.Lock()
 	defer stripe.Unlock()
@@ -201,13 +152,14 @@ func (o *offsetStore) changeLocked(ctx context.Context, group string, pick func(
 	if len(pos) == 0 {
 		return nil
 	}
-	w := offsetWriter{o: o, ctx: ctx, b: record.NewBuilder(record.None), now: time.Now().UnixMilli()}
-	need := int64(0)
+	now, need := time.Now().UnixMilli(), int64(0)
+	recs := make([]stateRecord, 0, len(pos))
 	for tp, c := range pos {
 		if c != nil {
-			c.at = cmp.Or(c.at, w.now)
+			c.at = cmp.Or(c.at, now)
 			need += groupCost(group) + positionCost(tp, c)
 		}
+		recs = append(recs, c.record(group, tp))
 	}
 	if need > 0 {
 		if !o.kept.take(need) {
@@ -215,111 +167,13 @@ func (o *offsetStore) changeLocked(ctx context.Context, group string, pick func(
 		}
 		defer o.kept.add(-need) // what is kept of it counts by then
 	}
-	for tp, c := range pos {
-		if err := w.add(group, tp, c); err != nil {
-			return err
+	return o.topic.append(ctx, recs, func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		for tp, c := range pos {
+			o.set(group, tp, c)
 		}
-	}
-	if err := w.flush(); err != nil {
-		return err
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.records += len(pos)
-	for tp, c := range pos {
-		o.set(group, tp, c)
-	}
-	return nil
-}
-
-func (o *offsetStore) make(ctx context.Context) error {
-	o.mu.Lock()
-	made := o.made
-	o.mu.Unlock()
-	if made {
-		return nil
-	}
-	_, err := o.log.CreateTopic(ctx, OffsetsTopic, broker.TopicConfig{Partitions: 1, SegmentBytes: 16 << 20, Compact: true})
-	if err != nil && !errors.Is(err, broker.ErrTopicExists) {
-		return fmt.Errorf("make %s: %w", OffsetsTopic, err)
-	}
-	o.mu.Lock()
-	o.made = true
-	o.mu.Unlock()
-	return nil
-}
-
-// rewrite appends all live positions and deletes what lies before them.
-func (o *offsetStore) rewrite(ctx context.Context) error {
-	o.gate.Lock()
-	defer o.gate.Unlock()
-	w := offsetWriter{o: o, ctx: ctx, b: record.NewBuilder(record.None), now: time.Now().UnixMilli()}
-	live := 0
-	for group, g := range o.groups {
-		for tp, c := range g {
-			live++
-			if err := w.add(group, tp, &c); err != nil {
-				return err
-			}
-		}
-	}
-	if err := w.flush(); err != nil {
-		return err
-	}
-	before := w.first
-	if !w.wrote { // nothing is live
-		before = -1
-	}
-	if _, err := o.log.DeleteRecords(ctx, o.tp, before); err != nil {
-		return err
-	}
-	o.mu.Lock()
-	o.records = live
-	o.mu.Unlock()
-	return nil
-}
-
-// offsetWriter cuts positions into batches that every Log takes.
-type offsetWriter struct {
-	o     *offsetStore
-	ctx   context.Context
-	b     *record.Builder
-	now   int64
-	first record.Offset
-	wrote bool
-}
-
-func (w *offsetWriter) add(group string, tp record.TopicPartition, c *committed) error {
-	k := kmsg.OffsetCommitKey{Version: 1, Group: group, Topic: tp.Topic, Partition: tp.Partition}
-	var value []byte
-	if c != nil {
-		v := kmsg.OffsetCommitValue{Version: 3, Offset: c.offset, LeaderEpoch: c.epoch, Metadata: c.metadata, CommitTimestamp: c.at}
-		value = v.AppendTo(nil)
-	}
-	w.b.Append(w.now, k.AppendTo(nil), value, nil)
-	if w.b.Bytes() >= offsetBatchBytes {
-		return w.flush()
-	}
-	return nil
-}
-
-func (w *offsetWriter) flush() error {
-	if w.b.Len() == 0 {
-		return nil
-	}
-	raw, err := w.b.Build(0)
-	if err != nil {
-		return fmt.Errorf("encode committed offsets: %w", err)
-	}
-	w.b = record.NewBuilder(record.None) // the Log may keep raw
-	res, err := w.o.log.Append(w.ctx, w.o.tp, raw)
-	if err != nil {
-		return fmt.Errorf("append committed offsets: %w", err)
-	}
-	if !w.wrote {
-		w.first, w.wrote = res.Base, true
-	}
-	return nil
+	})
 }
 
 func (o *offsetStore) get(group string, tp record.TopicPartition) (committed, bool) {

@@ -10,12 +10,15 @@ import (
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
-// OffsetsTopic is the internal topic that holds the committed offsets of groups.
-const OffsetsTopic = "__ledgerlake_offsets"
+// Internal topics, by the names that Kafka's clients know them by.
+const (
+	OffsetsTopic      = "__consumer_offsets"  // committed offsets of groups
+	TransactionsTopic = "__transaction_state" // what the transaction coordinator knows
+)
 
 var errUnknownTopicID = errors.New("unknown topic id")
 
-func internalTopic(name string) bool { return name == OffsetsTopic }
+func internalTopic(name string) bool { return name == OffsetsTopic || name == TransactionsTopic }
 
 // topicCache maps names and ids of topics. Others may make and delete topics in the same Log: what is known
 // is believed for maxAge, what is unknown is looked up at once.
