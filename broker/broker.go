@@ -73,6 +73,13 @@ type Source interface {
 	Close() error
 }
 
+// TopicIdentifier is a Source whose topics have ids.
+type TopicIdentifier interface {
+	// TopicID gives the id of a topic: one that is deleted and made again gets another (KIP-516). All zero when
+	// the log has none.
+	TopicID(ctx context.Context, topic string) ([16]byte, error)
+}
+
 // TopicConfig are the settings of a topic that the embedded log honours. Zero values mean the default.
 type TopicConfig struct {
 	Partitions      int32

@@ -31,6 +31,7 @@ type Request struct {
 	Schema      string            // metaData.schemaString that the files were written for; empty: not checked
 	Epoch       int64             // of the writer; the direct committer has no use for it
 	Parameters  map[string]string // for the history of the table
+	Properties  map[string]string // table properties to set in the same version; those that stand so already cost nothing
 }
 
 // Committer makes commits.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/record"
@@ -85,10 +86,27 @@ func plan(snap *deltalog.Snapshot, req Request) deltalog.Commit {
 	for k, v := range req.Parameters {
 		c.Parameters[k] = v
 	}
+	c.Metadata = withProperties(snap.Metadata(), req.Properties)
 	for _, r := range req.Ranges {
 		c.Txns = append(c.Txns, deltalog.Txn{AppID: appID(req.App, r.Partition), Version: int64(r.To) - 1})
 	}
 	return c
+}
+
+// withProperties gives the metadata with the properties set; nil when they are already: a change of the metadata
+// is a conflict for other writers, so it is made only when it has to be.
+func withProperties(meta *deltalog.Metadata, props map[string]string) *deltalog.Metadata {
+	all := maps.Clone(meta.Configuration)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, props)
+	if maps.Equal(all, meta.Configuration) || len(props) == 0 {
+		return nil
+	}
+	changed := *meta
+	changed.Configuration = all
+	return &changed
 }
 
 func appID(app string, partition int32) string { return fmt.Sprintf("%s-%d", app, partition) }

@@ -87,6 +87,31 @@ func TestInvalidRequests(t *testing.T) {
 	}
 }
 
+// TestProperties sets properties in the version of the rows, and leaves the metadata alone when they stand.
+func TestProperties(t *testing.T) {
+	log := newTable(t, mem.New())
+	d := committer.NewDirect(log)
+	commit := func(from record.Offset, props map[string]string) *deltalog.Snapshot {
+		req := request(0, from, from+1)
+		req.Properties = props
+		if _, err := d.Commit(t.Context(), req); err != nil {
+			t.Fatal(err)
+		}
+		snap, err := log.Snapshot(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return snap
+	}
+	a := commit(0, map[string]string{"x": "1"})
+	b := commit(1, map[string]string{"x": "1"})
+	c := commit(2, map[string]string{"y": "2"})
+	if a.Metadata().Configuration["x"] != "1" || a.Metadata() != b.Metadata() || c.Metadata() == b.Metadata() ||
+		c.Metadata().Configuration["x"] != "1" || c.Metadata().Configuration["y"] != "2" || c.Metadata().ID != a.Metadata().ID {
+		t.Errorf("metadata: %+v, %+v, %+v", a.Metadata(), b.Metadata(), c.Metadata())
+	}
+}
+
 // TestRace proves I3 and I5: writers race for the same partition, and each range is committed by one.
 func TestRace(t *testing.T) {
 	store := mem.New()

@@ -48,10 +48,10 @@ type Gap struct {
 
 // Reasons of a Gap.
 const (
-	GapLake        = "no row in the table: a marker, aborted, compacted, a dead letter, or dropped before it was tiered"
+	GapLake        = "no row in the table: a marker, aborted, compacted, or a dead letter"
 	GapLog         = "no record in the log"                       // marker, aborted or compacted
 	GapUndecodable = "the value does not fit the schema"          // the lake side holds it as a dead letter
-	GapLost        = "lost: neither the table nor the log has it" // retention was faster than tiering
+	GapLost        = "lost: neither the table nor the log has it" // retention was faster than tiering: at the seam, or earlier under a gap policy
 )
 
 // MissingError says that offsets asked for are in neither the table nor the log.

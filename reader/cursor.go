@@ -25,6 +25,7 @@ type part struct {
 	next    record.Offset // first offset not yet given to the caller: what a token holds
 	until   record.Offset // the first offset that is not wanted
 	lakeEnd record.Offset // the seam of the current snapshot
+	lost    []table.Range // offsets below it that retention took before they were tiered
 }
 
 func (p *part) done() bool { return p.next >= p.until }
@@ -220,8 +221,8 @@ func (c *Cursor) replan(ctx context.Context, p *part, logStart record.Offset) er
 	if c.snap != nil {
 		if end, ok := table.LakeEnd(c.snap, c.cfg.App, p.id); ok && end > p.next {
 			for _, q := range c.parts {
-				if e, ok := table.LakeEnd(c.snap, c.cfg.App, q.id); ok {
-					q.lakeEnd = e
+				if err := c.seam(q); err != nil {
+					return err
 				}
 			}
 			c.lake = newLakeSide(c)
@@ -236,6 +237,29 @@ func (c *Cursor) replan(ctx context.Context, p *part, logStart record.Offset) er
 	c.gap(p, p.next, to, GapLost)
 	p.next = to
 	return nil
+}
+
+// seam takes over what the snapshot says about a partition.
+func (c *Cursor) seam(p *part) (err error) {
+	if e, ok := table.LakeEnd(c.snap, c.cfg.App, p.id); ok {
+		p.lakeEnd = e
+	}
+	p.lost, err = table.Lost(c.snap, c.cfg.App, p.id)
+	return err
+}
+
+// lakeGap tells the caller about offsets without a row in the table, and which of them were lost (I4).
+func (c *Cursor) lakeGap(p *part, from, to record.Offset) {
+	for _, l := range p.lost {
+		if l.To <= from || l.From >= to {
+			continue
+		}
+		c.gap(p, from, l.From, GapLake)
+		end := min(l.To, to)
+		c.gap(p, max(from, l.From), end, GapLost)
+		from = end
+	}
+	c.gap(p, from, to, GapLake)
 }
 
 func (c *Cursor) addPart(p *part) {

@@ -142,7 +142,7 @@ func (l *lakeSide) advance(rb arrow.RecordBatch) error {
 			if o < p.next {
 				return fmt.Errorf("table is out of order: partition %d gives offset %d after %d; run `ledgerlake check`", p.id, o, p.next-1)
 			}
-			l.c.gap(p, p.next, o, GapLake)
+			l.c.lakeGap(p, p.next, o)
 		}
 		p.next = o + 1
 	}
@@ -173,7 +173,7 @@ func (l *lakeSide) finish() {
 		if p.lakeEnd == noEnd || p.next >= to {
 			continue
 		}
-		l.c.gap(p, p.next, to, GapLake)
+		l.c.lakeGap(p, p.next, to)
 		p.next = to
 	}
 }

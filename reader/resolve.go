@@ -28,10 +28,15 @@ func (c *Cursor) resolve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := c.checkTopic(ctx); err != nil {
+		return err
+	}
 	for _, id := range ids {
 		p := &part{id: id}
 		if c.snap != nil {
-			p.lakeEnd, _ = table.LakeEnd(c.snap, c.cfg.App, id)
+			if err := c.seam(p); err != nil {
+				return err
+			}
 		}
 		if p.next, err = c.startOf(ctx, p); err != nil {
 			return err
@@ -42,6 +47,20 @@ func (c *Cursor) resolve(ctx context.Context) error {
 		c.addPart(p)
 	}
 	return nil
+}
+
+// checkTopic refuses to join a table with the log of another topic that has the same name (I4).
+func (c *Cursor) checkTopic(ctx context.Context) error {
+	src, ok := c.cfg.Source.(broker.TopicIdentifier)
+	if !ok || c.snap == nil {
+		return nil
+	}
+	id, err := src.TopicID(ctx, c.cfg.Topic)
+	if err != nil {
+		return fmt.Errorf("id of topic %s: %w", c.cfg.Topic, err)
+	}
+	_, err = table.CheckTopic(c.snap, c.cfg.App, c.cfg.Topic, id)
+	return err
 }
 
 // guessApp finds the writer whose positions to use when the caller named none.

@@ -53,6 +53,9 @@ type Config struct {
 	Manual     bool      // only what Assign gives
 	UntilEnd   bool      // read to the ends of the log as they are when Run begins, commit, return
 	OnGap      GapPolicy // default GapFail
+	// AcceptTopic goes on with a topic that is not the one which the table was filled from: its records are
+	// taken to continue the old one's at the same offsets. Otherwise Run ends with a *table.TopicChangedError.
+	AcceptTopic bool
 
 	// A commit is made when one of these is reached. They are looked at after each batch, and batches that are
 	// on their way still come in, so a commit may be somewhat larger.

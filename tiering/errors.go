@@ -10,6 +10,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/committer"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/table"
 )
 
 // GapError says that the log has dropped records that the table lacks.
@@ -33,7 +34,7 @@ type AheadError struct {
 
 func (e *AheadError) Error() string {
 	return fmt.Sprintf("%s: the table stands at offset %d and the log ends at %d: the topic was made again or lost data; "+
-		"give the table of the new topic another path or another app name", e.TP, e.LakeEnd, e.LogEnd)
+		"move the old table away or give the table of the new topic another path", e.TP, e.LakeEnd, e.LogEnd)
 }
 
 // ErrRunning is returned by a second Run.
@@ -51,7 +52,8 @@ func permanent(err error) bool {
 	var gap *GapError
 	var ahead *AheadError
 	var unsupported *deltalog.UnsupportedError
-	return errors.As(err, &gap) || errors.As(err, &ahead) || errors.As(err, &unsupported) ||
+	var changed *table.TopicChangedError
+	return errors.As(err, &gap) || errors.As(err, &ahead) || errors.As(err, &changed) || errors.As(err, &unsupported) ||
 		errors.Is(err, broker.ErrUnknownTopic) || errors.Is(err, broker.ErrClosed) ||
 		errors.Is(err, committer.ErrIncarnation) || errors.Is(err, committer.ErrInvalidRequest) ||
 		errors.Is(err, deltalog.ErrClosed) || errors.Is(err, deltalog.ErrNotTable) || errors.Is(err, deltalog.ErrInvalidCommit)

@@ -150,14 +150,20 @@ func (s *session) discard(ctx context.Context, adds []deltalog.Add) {
 // commit sends the request until the answer is clear or ctx ends. It may be sent again after any failure: a
 // first one that got in makes the second one stale, never a duplicate (I3).
 func (s *session) commit(ctx context.Context, all *output, adds []deltalog.Add) (deltalog.Version, error) {
+	props, err := s.properties(ctx, all.lost)
+	if err != nil {
+		s.discard(ctx, adds)
+		return -1, err
+	}
 	req := committer.Request{
 		App: s.t.cfg.App, Ranges: all.ranges, Adds: adds, Incarnation: s.incarnation, Schema: s.schemaString,
-		Parameters: lostParameters(all.lost),
+		Parameters: lostParameters(all.lost), Properties: props,
 	}
 	unclear := false // an earlier try may have got in
 	for try := 1; ; try++ {
 		v, err := s.t.cfg.Committer.Commit(ctx, req)
 		if err == nil {
+			s.topicID = ""
 			return v, nil
 		}
 		unclear = unclear || errors.Is(err, objstore.ErrUnknownOutcome)
@@ -192,6 +198,34 @@ func (s *session) covered(ctx context.Context, ranges []committer.Range) bool {
 		}
 	}
 	return true
+}
+
+// properties are what the table is to record about the log. Only the owner of a partition adds to its lost
+// offsets, and a commit of another owner in between makes ours stale, so what was read here still stands then.
+func (s *session) properties(ctx context.Context, lost []committer.Range) (map[string]string, error) {
+	props := map[string]string{}
+	if s.topicID != "" {
+		props[table.TopicProperty(s.t.cfg.App)] = s.topicID
+	}
+	if len(lost) == 0 {
+		return props, nil
+	}
+	snap, err := s.t.cfg.Table.Log.Snapshot(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read table: %w", err)
+	}
+	byPartition := map[int32][]table.Range{}
+	for _, l := range lost {
+		byPartition[l.Partition] = append(byPartition[l.Partition], table.Range(l))
+	}
+	for p, ranges := range byPartition {
+		value, err := table.AddLost(snap, s.t.cfg.App, p, ranges)
+		if err != nil {
+			return nil, err
+		}
+		props[table.LostProperty(s.t.cfg.App, p)] = value
+	}
+	return props, nil
 }
 
 // lostParameters puts what retention took into the history of the table.

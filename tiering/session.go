@@ -2,6 +2,7 @@ package tiering
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
@@ -29,6 +31,7 @@ type session struct {
 	incarnation  string
 	schemaString string
 	schema       *arrow.Schema // of data files
+	topicID      string        // to be recorded with the next commit; empty: it stands there
 	columns      []source
 	payload      *arrow.Schema
 
@@ -74,7 +77,11 @@ func (t *Tierer) newSession(ctx context.Context) (*session, error) {
 		parts: map[int32]member{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	if err := s.planColumns(); err != nil {
+	err = s.checkTopic(ctx)
+	if err == nil {
+		err = s.planColumns()
+	}
+	if err != nil {
 		s.cancel()
 		return nil, err
 	}
@@ -85,6 +92,33 @@ func (t *Tierer) newSession(ctx context.Context) (*session, error) {
 	s.age = time.NewTimer(time.Hour)
 	s.age.Stop()
 	return s, nil
+}
+
+// checkTopic makes sure that the topic is the one that the table was filled from: the positions of another one
+// would mean other records, and nothing else tells when it has grown beyond them (I3).
+func (s *session) checkTopic(ctx context.Context) error {
+	src, ok := s.t.cfg.Source.(broker.TopicIdentifier)
+	if !ok {
+		return nil
+	}
+	id, err := src.TopicID(ctx, s.t.cfg.Topic)
+	if err != nil {
+		return fmt.Errorf("id of topic %s: %w", s.t.cfg.Topic, err)
+	}
+	if id == [16]byte{} {
+		return nil
+	}
+	recorded, err := table.CheckTopic(s.snap, s.t.cfg.App, s.t.cfg.Topic, id)
+	var changed *table.TopicChangedError
+	if errors.As(err, &changed) && s.t.cfg.AcceptTopic {
+		s.t.cfg.Logger.Warn("going on with a topic that was made again, as told", "topic", s.t.cfg.Topic,
+			"was", table.FormatTopicID(changed.Was), "is", table.FormatTopicID(changed.Is))
+		recorded, err = false, nil
+	}
+	if !recorded {
+		s.topicID = table.FormatTopicID(id)
+	}
+	return err
 }
 
 func (s *session) fail(err error) {

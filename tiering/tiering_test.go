@@ -363,8 +363,12 @@ func TestGap(t *testing.T) {
 	if s := r.mustRun(); s.Lost != 10 || s.Rows != 10 {
 		t.Errorf("stats = %+v", s)
 	}
-	if got, _ := rows(t, r.store); len(got) != 20 || got[place{0, 20}] == nil {
+	got, snap := rows(t, r.store)
+	if len(got) != 20 || got[place{0, 20}] == nil {
 		t.Errorf("%d rows", len(got))
+	}
+	if lost, err := table.Lost(snap, "orders", 0); err != nil || fmt.Sprint(lost) != fmt.Sprint([]table.Range{{From: 10, To: 20}}) { // I3
+		t.Errorf("the table records %v as lost, %v", lost, err)
 	}
 	commit, err := r.store.Get(t.Context(), "_delta_log/00000000000000000002.json")
 	if err != nil || !strings.Contains(string(commit), "0:[10,20)") { // the hole has its reason in the history

@@ -26,6 +26,9 @@ const (
 	topicsVersion = 1
 	maxNameLength = 249   // Kafka's
 	maxPartitions = 10000 // of one topic
+
+	// minSegmentBytes keeps the number of files in proportion to the bytes. Kafka 4 wants 1 MiB.
+	minSegmentBytes = 1 << 10
 )
 
 // topic is one topic. Its partitions never change; its settings may.
@@ -80,6 +83,7 @@ func (l *Log) loadTopics() (found bool, err error) {
 	}
 	for _, s := range state.Topics {
 		id, err := parseID(s.ID)
+		s.Config.SegmentBytes = max(s.Config.SegmentBytes, minSegmentBytes) // older versions took less
 		if err == nil {
 			err = errors.Join(checkName(s.Name), checkConfig(s.Config))
 		}
@@ -177,6 +181,20 @@ func (l *Log) Topics(context.Context) ([]broker.TopicInfo, error) {
 		out = append(out, t.info())
 	}
 	return out, nil
+}
+
+// TopicID gives the id of a topic.
+func (l *Log) TopicID(_ context.Context, name string) ([16]byte, error) {
+	if l.isClosed() {
+		return [16]byte{}, broker.ErrClosed
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	t := l.topics[name]
+	if t == nil {
+		return [16]byte{}, fmt.Errorf("topic %s: %w", name, broker.ErrUnknownTopic)
+	}
+	return t.id, nil
 }
 
 // Partitions gives the partition numbers of a topic.
@@ -363,8 +381,8 @@ func checkConfig(cfg broker.TopicConfig) error {
 	switch {
 	case cfg.Partitions < 1 || cfg.Partitions > maxPartitions:
 		return fmt.Errorf("%w: %d partitions are not 1 to %d", broker.ErrInvalidTopic, cfg.Partitions, maxPartitions)
-	case cfg.SegmentBytes < 1 || cfg.SegmentAge < time.Millisecond:
-		return fmt.Errorf("%w: segment size %d, age %s", broker.ErrInvalidTopic, cfg.SegmentBytes, cfg.SegmentAge)
+	case cfg.SegmentBytes < minSegmentBytes || cfg.SegmentAge < time.Millisecond:
+		return fmt.Errorf("%w: segments of %d bytes and %s; the least are %d and 1ms", broker.ErrInvalidTopic, cfg.SegmentBytes, cfg.SegmentAge, minSegmentBytes)
 	case cfg.RetentionBytes < -1 || cfg.RetentionAge < -1:
 		return fmt.Errorf("%w: retention %d bytes, %s", broker.ErrInvalidTopic, cfg.RetentionBytes, cfg.RetentionAge)
 	case cfg.MaxMessageBytes < 1:
