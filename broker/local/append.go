@@ -25,6 +25,11 @@ func (l *Log) Append(ctx context.Context, tp record.TopicPartition, batch []byte
 	if l.cfg.Durability == DurabilityNone {
 		return l.appendNow(p, batch, h)
 	}
+	if l.crowded.Load() != nil {
+		if err := l.submit(&entry{kind: entryRotate}); err != nil {
+			return broker.AppendResult{}, fmt.Errorf("append to %s: %w", tp, err)
+		}
+	}
 	return l.appendGroup(ctx, p, batch, h)
 }
 
@@ -38,6 +43,9 @@ func (p *partition) prepareLocked(batch []byte, h *record.BatchHeader) (*produce
 		if first != nil || err != nil {
 			return first, err
 		}
+	}
+	if err := p.readyLocked(); err != nil {
+		return nil, fmt.Errorf("append to %s: %w: %w", p.tp(), broker.ErrStorage, err)
 	}
 	h.BaseOffset, h.LeaderEpoch = p.next, 0
 	record.SetBaseOffset(batch, h.BaseOffset)

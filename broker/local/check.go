@@ -124,15 +124,15 @@ func (c *checker) checkJournals(first uint64) error {
 			c.add(journalName(dir, next), 0, fmt.Sprintf("a journal file, since there is number %d", seq), "no file")
 		}
 		next = seq + 1
-		if err := c.note(c.checkJournal(journalName(dir, seq), seq, i == len(seqs)-1)); err != nil {
+		if err := c.note(c.checkJournal(dir, seq, seqs[i+1:])); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *checker) checkJournal(name string, seq uint64, last bool) error {
-	r, err := openJournal(c.fs, name, seq)
+func (c *checker) checkJournal(dir string, seq uint64, later []uint64) error {
+	r, err := openJournal(c.fs, journalName(dir, seq), seq)
 	if err != nil {
 		return err
 	}
@@ -143,10 +143,7 @@ func (c *checker) checkJournal(name string, seq uint64, last bool) error {
 		}
 		_, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			if !last && !r.ended {
-				return r.damage(r.pos, "a frame, since the file is not the last", "none")
-			}
-			return nil
+			return r.checkEnd(c.fs, dir, later)
 		}
 		if err != nil {
 			return err

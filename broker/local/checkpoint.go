@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"syscall"
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
@@ -131,6 +132,7 @@ func (l *Log) Checkpoint() error {
 
 func (l *Log) checkpointLocked() error {
 	l.sinceCheckpoint.Store(0)
+	l.sealedOpen.Store(0)
 	snap := &snapshot{}
 	if err := l.submit(&entry{kind: entryCheckpoint, snap: snap}); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
@@ -176,6 +178,9 @@ func (l *Log) finish(snap *snapshot) error {
 			if job.p.isDeleted() {
 				continue
 			}
+			if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+				return fmt.Errorf("%w: %w", broker.ErrStorage, err) // an open failed, so nothing was synced
+			}
 			// The page cache may have lost what it could not write: only the journal can be trusted now.
 			return l.fail(err)
 		}
@@ -217,6 +222,7 @@ func (l *Log) forgetDropped() {
 }
 
 func (d droppedSegment) close() {
+	d.p.log.handles.drop(d.s)
 	if d.s.w == nil {
 		return
 	}

@@ -1,6 +1,8 @@
 package local
 
 import (
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 // Kinds of queue entries that are not frames.
 const (
 	entryBarrier    FrameKind = 0   // done when all before it is
+	entryRotate     FrameKind = 254 // goes on in a new journal file when the present one is full
 	entryCheckpoint FrameKind = 255 // a checkpoint begins here
 )
 
@@ -22,6 +25,7 @@ type entry struct {
 	batch  []byte
 	h      record.BatchHeader
 	snap   *snapshot // of a checkpoint
+	refuse error     // the entry could not be done, which hurts nobody else
 	done   chan error
 }
 
@@ -139,21 +143,50 @@ func (l *Log) linger(want int, d time.Duration) {
 
 func (l *Log) writeGroup(entries []*entry) error {
 	for _, e := range entries {
-		var err error
 		switch e.kind {
 		case entryBarrier:
+			continue
 		case entryCheckpoint:
-			if err = l.journal.rotate(); err == nil {
-				e.snap.journal = l.journal.seq
+			if err := l.rotate(&e.refuse); err != nil {
+				return err
 			}
-		default:
-			err = l.journal.add(Frame{Kind: e.kind, Topic: e.p.topic.id, Partition: e.p.number, Offset: e.offset, Payload: e.batch})
+			e.snap.journal = l.journal.seq
+			continue
 		}
-		if err != nil {
-			return err
+		f := Frame{Kind: e.kind, Payload: e.batch}
+		switch {
+		case !l.journal.full(f.size()):
+			l.crowded.Store(nil)
+		case e.kind == entryRotate || l.crowded.Load() == nil:
+			if err := l.rotate(&e.refuse); err != nil {
+				return err
+			}
+		}
+		if e.kind != entryRotate {
+			f.Topic, f.Partition, f.Offset, e.refuse = e.p.topic.id, e.p.number, e.offset, nil
+			l.journal.add(f)
 		}
 	}
 	return l.journal.flush()
+}
+
+// rotate begins a new journal file. When none can be made, as without free file descriptors, that is refuse,
+// the journal goes on in the old file with what has its offsets already. Once that is full, Append takes nothing
+// until a new one can be made.
+func (l *Log) rotate(refuse *error) error {
+	err := l.journal.rotate()
+	if errors.Is(err, errNoFile) {
+		err = fmt.Errorf("%w: %w", broker.ErrStorage, err)
+		*refuse = err
+		if l.journal.full(0) && l.crowded.CompareAndSwap(nil, &err) {
+			l.cfg.Logger.Error("no new journal file can be made; no appends until one can", "dir", l.cfg.Dir, "error", err)
+		}
+		return nil
+	}
+	if err == nil {
+		l.crowded.Store(nil)
+	}
+	return err
 }
 
 // applyLoop brings durable entries into the partitions, in the order of the journal.
@@ -164,6 +197,9 @@ func (l *Log) applyLoop() {
 			err := g.err
 			if err == nil {
 				err = broken
+			}
+			if err == nil {
+				err = e.refuse
 			}
 			if err == nil {
 				if err = l.apply(e); err != nil {
@@ -183,7 +219,7 @@ func (l *Log) applyLoop() {
 
 func (l *Log) apply(e *entry) error {
 	switch e.kind {
-	case entryBarrier:
+	case entryBarrier, entryRotate:
 		return nil
 	case entryCheckpoint:
 		l.snapshotInto(e.snap)

@@ -45,6 +45,7 @@ type Config struct {
 	RetentionInterval time.Duration // default 1 min
 	ProducerExpiry    time.Duration // an idle idempotent producer is forgotten; default 24 h
 	MaxTimestampAhead time.Duration // how far a timestamp may lie ahead of Clock; default 1 h, negative: no limit
+	OpenSegments      int           // sealed segments whose files may stay open; default 256
 	MaxBatchMemory    int           // largest decompressed batch; default 128 MiB
 }
 
@@ -67,6 +68,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.ProducerExpiry, 24*time.Hour)
 	setDefault(&c.MaxTimestampAhead, time.Hour)
 	setDefault(&c.MaxBatchMemory, 128<<20)
+	setDefault(&c.OpenSegments, 256)
 	return c
 }
 
@@ -85,7 +87,7 @@ func (c Config) validate() error {
 		return fmt.Errorf("local log: Durability %d is unknown", c.Durability)
 	case c.GroupDelay < 0 || c.GroupBytes < 0 || c.RetentionInterval < 0 || c.ProducerExpiry < 0:
 		return fmt.Errorf("local log: a delay or size is negative")
-	case c.CheckpointBytes < 1 || c.QueueBytes < 1 || c.MaxBatchMemory < 1:
+	case c.CheckpointBytes < 1 || c.QueueBytes < 1 || c.MaxBatchMemory < 1 || c.OpenSegments < 1:
 		return fmt.Errorf("local log: a size is negative")
 	case c.JournalBytes < fileHeaderSize+frameHeaderSize:
 		return fmt.Errorf("local log: JournalBytes %d is too small", c.JournalBytes)

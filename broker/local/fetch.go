@@ -179,10 +179,10 @@ func (f *fetch) read() (out []broker.Fetched, final bool, err error) {
 func (f *fetch) readOne(i, limit int, whole bool, out *broker.Fetched) {
 	p, from := f.parts[i], f.ranges[i].From
 	for try := 0; ; try++ {
-		var r *segment.Reader
-		r, out.Err = p.reader(from, &out.Bounds, &f.seen[i])
-		if out.Err == nil && r != nil && limit > 0 {
-			out.Batches, out.Err = r.Read(from, limit)
+		var v view
+		v, out.Err = p.view(from, &out.Bounds, &f.seen[i])
+		if out.Err == nil && v.r != nil && limit > 0 {
+			out.Batches, out.Err = v.r.Read(from, limit)
 			if errors.Is(out.Err, io.EOF) {
 				out.Err = nil // offsets between the last batch of a segment and the next segment
 			}
@@ -190,11 +190,7 @@ func (f *fetch) readOne(i, limit int, whole bool, out *broker.Fetched) {
 				out.Batches = nil
 			}
 		}
-		if r != nil {
-			if err := r.Close(); err != nil && out.Err == nil {
-				out.Err = fmt.Errorf("read %s: %w", p.tp(), err)
-			}
-		}
+		f.l.done(v)
 		// A checkpoint closes and retention removes files under a reader; what is there now answers.
 		if try < 3 && (errors.Is(out.Err, fs.ErrClosed) || errors.Is(out.Err, fs.ErrNotExist)) && !f.l.isClosed() {
 			continue
@@ -203,40 +199,55 @@ func (f *fetch) readOne(i, limit int, whole bool, out *broker.Fetched) {
 	}
 }
 
-// reader gives a reader of the segment that holds an offset, nil when the offset is the end.
-func (p *partition) reader(from record.Offset, bounds *broker.Bounds, seen *int64) (*segment.Reader, error) {
+// view is one use of a segment's reader; done ends it.
+type view struct {
+	r *segment.Reader
+	h *handle // nil when the reader is a writer's
+}
+
+func (l *Log) done(v view) {
+	if v.h != nil {
+		l.handles.put(v.h)
+	}
+}
+
+// view gives a reader of the segment that holds an offset, none when the offset is the end.
+func (p *partition) view(from record.Offset, bounds *broker.Bounds, seen *int64) (view, error) {
+	s, v, err := p.segmentOf(from, bounds, seen)
+	if s == nil || v.r != nil || err != nil {
+		return v, err
+	}
+	h, err := p.log.handles.get(p.dir, s, s.info)
+	if err != nil {
+		return view{}, fmt.Errorf("read %s: %w: %w", p.tp(), broker.ErrStorage, err)
+	}
+	return view{r: h.Reader, h: h}, nil
+}
+
+// segmentOf finds the segment that holds an offset, and a reader when it has a writer; else it is sealed, and its
+// info does not change any more.
+func (p *partition) segmentOf(from record.Offset, bounds *broker.Bounds, seen *int64) (*seg, view, error) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.deleted {
-		p.mu.Unlock()
-		return nil, fmt.Errorf("%s: %w", p.tp(), broker.ErrUnknownTopic)
+		return nil, view{}, fmt.Errorf("%s: %w", p.tp(), broker.ErrUnknownTopic)
 	}
 	*bounds, *seen = p.boundsLocked(), p.bytes
 	if from < p.start || from > p.end {
-		p.mu.Unlock()
-		return nil, &broker.OutOfRangeError{TP: p.tp(), Offset: from, Bounds: *bounds}
+		return nil, view{}, &broker.OutOfRangeError{TP: p.tp(), Offset: from, Bounds: *bounds}
 	}
 	if from == p.end {
-		p.mu.Unlock()
-		return nil, nil
+		return nil, view{}, nil
 	}
 	i := sort.Search(len(p.segs), func(i int) bool { return p.segs[i].state().Next > from })
 	if i == len(p.segs) {
-		p.mu.Unlock()
-		return nil, fmt.Errorf("read %s: no segment holds offset %d", p.tp(), from)
+		return nil, view{}, fmt.Errorf("read %s: no segment holds offset %d", p.tp(), from)
 	}
 	s := p.segs[i]
 	if s.w != nil {
-		defer p.mu.Unlock()
-		return s.w.Reader(), nil
+		return s, view{r: s.w.Reader()}, nil
 	}
-	info := s.info
-	p.mu.Unlock()
-	r, err := segment.Open(p.log.fs, p.dir, info.Base)
-	if err != nil {
-		return nil, err
-	}
-	r.Limit(info.Size)
-	return r, nil
+	return s, view{}, nil
 }
 
 // OffsetForTime finds the first offset with a timestamp at or after ms.
@@ -276,12 +287,13 @@ func (p *partition) offsetForTime(ctx context.Context, ms int64) (record.Offset,
 		}
 		var bounds broker.Bounds
 		var seen int64
-		r, err := p.reader(from, &bounds, &seen)
-		if err != nil || r == nil {
+		v, err := p.view(from, &bounds, &seen)
+		if err != nil || v.r == nil {
 			return end, err
 		}
-		o, ok, err := r.OffsetForTime(ms, from)
-		if err = errors.Join(err, r.Close()); err != nil {
+		o, ok, err := v.r.OffsetForTime(ms, from)
+		p.log.done(v)
+		if err != nil {
 			return 0, err
 		}
 		if ok {

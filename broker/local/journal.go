@@ -11,13 +11,16 @@ import (
 // keepBuffer is how large an encoding buffer may stay between groups.
 const keepBuffer = 8 << 20
 
-// journal writes frames. Only the committer uses it, and after an error nobody does.
+// errNoFile means that the next journal file could not be made. Nothing has changed: the present file goes on.
+var errNoFile = errors.New("no new journal file")
+
+// journal writes frames. Only the committer uses it, and after an error other than errNoFile nobody does.
 type journal struct {
 	fs     vfs.FS
 	dir    string
 	bytes  int64 // size at which a file is full
 	clock  func() time.Time
-	file   vfs.File // nil until the first frame needs it
+	file   vfs.File // nil before open
 	seq    uint64   // of the file, or of the one to make
 	key    frameKey
 	pos    int64 // end of what was written
@@ -29,19 +32,34 @@ func newJournal(cfg *Config, dir string, seq uint64) *journal {
 	return &journal{fs: cfg.FS, dir: dir, bytes: cfg.JournalBytes, clock: cfg.Clock, seq: seq}
 }
 
-// open makes the next file durable under its name, so that frames in it can be relied on.
+// open makes the first file.
 func (j *journal) open() error {
-	salt, err := newSalt()
+	f, key, err := j.make(j.seq)
 	if err != nil {
 		return err
 	}
-	f, err := j.fs.Create(journalName(j.dir, j.seq))
+	j.begin(f, key)
+	return nil
+}
+
+func (j *journal) begin(f vfs.File, key frameKey) {
+	j.file, j.key, j.pos, j.synced = f, key, fileHeaderSize, fileHeaderSize
+}
+
+// make makes a file durable under its name, so that frames in it can be relied on.
+func (j *journal) make(seq uint64) (vfs.File, frameKey, error) {
+	salt, err := newSalt()
 	if err != nil {
-		return fmt.Errorf("make journal: %w", err)
+		return nil, frameKey{}, err
+	}
+	name := journalName(j.dir, seq)
+	f, err := j.fs.Create(name)
+	if err != nil {
+		return nil, frameKey{}, fmt.Errorf("make journal: %w", err)
 	}
 	err = f.Preallocate(j.bytes)
 	if err == nil {
-		_, err = f.WriteAt(fileHeader(j.seq, j.clock().UnixMilli(), salt), 0)
+		_, err = f.WriteAt(fileHeader(seq, j.clock().UnixMilli(), salt), 0)
 	}
 	if err == nil {
 		err = f.Sync()
@@ -50,27 +68,22 @@ func (j *journal) open() error {
 		err = j.fs.SyncDir(j.dir)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("make journal: %w", err), f.Close())
+		// The file is without frames, which recovery takes for none.
+		return nil, frameKey{}, errors.Join(fmt.Errorf("make journal: %w", err), f.Close(), j.fs.Remove(name))
 	}
-	j.file, j.pos, j.synced, j.key = f, fileHeaderSize, fileHeaderSize, newFrameKey(j.seq, fileVersion, salt)
-	return nil
+	return f, newFrameKey(seq, fileVersion, salt), nil
 }
 
-// add encodes a frame. A full file is closed first.
-func (j *journal) add(f Frame) error {
-	if j.file != nil && j.pos+int64(len(j.buf))+f.size()+frameHeaderSize > j.bytes && j.pos+int64(len(j.buf)) > fileHeaderSize {
-		if err := j.rotate(); err != nil {
-			return err
-		}
-	}
-	if j.file == nil {
-		if err := j.open(); err != nil {
-			return err
-		}
-	}
+// full tells whether a frame of so many bytes belongs into the next file.
+func (j *journal) full(size int64) bool {
+	at := j.pos + int64(len(j.buf))
+	return at > fileHeaderSize && at+size+frameHeaderSize > j.bytes
+}
+
+// add encodes a frame. The file may have become larger than it should be when the next one cannot be made.
+func (j *journal) add(f Frame) {
 	f.Synced = j.synced
 	j.buf = appendFrame(j.buf, &f, &j.key)
-	return nil
 }
 
 // flush writes and syncs the frames that were added.
@@ -94,20 +107,22 @@ func (j *journal) flush() error {
 	return nil
 }
 
-// rotate closes the file with an end frame; the next frame opens the next one.
+// rotate makes the next file, closes the present one with an end frame and goes on in the next one. The next one
+// comes first, so that a failure to make it (errNoFile) leaves a journal that can go on. A crash in between leaves
+// a file without frames behind one without an end frame.
 func (j *journal) rotate() error {
-	if j.file == nil {
-		return nil
-	}
-	end := Frame{Kind: FrameEnd, Synced: j.synced}
-	j.buf = appendFrame(j.buf, &end, &j.key)
-	if err := j.flush(); err != nil {
-		return err
-	}
-	err := j.file.Close()
-	j.file = nil
-	j.seq++
+	next, key, err := j.make(j.seq + 1)
 	if err != nil {
+		return fmt.Errorf("%w: %w", errNoFile, err)
+	}
+	j.add(Frame{Kind: FrameEnd})
+	if err := j.flush(); err != nil {
+		return errors.Join(err, next.Close())
+	}
+	old := j.file
+	j.seq++
+	j.begin(next, key)
+	if err := old.Close(); err != nil {
 		return fmt.Errorf("close journal: %w", err)
 	}
 	return nil

@@ -26,10 +26,11 @@ type Log struct {
 	journalDir string
 	lock       io.Closer
 
-	life   sync.RWMutex  // held for reading by every change; Close takes it for writing
-	closed chan struct{} // closed first of all
-	closer sync.Once
-	failed atomic.Pointer[error]
+	life    sync.RWMutex  // held for reading by every change; Close takes it for writing
+	closed  chan struct{} // closed first of all
+	closer  sync.Once
+	failed  atomic.Pointer[error]
+	crowded atomic.Pointer[error] // why no new journal file could be made; the old one is full
 
 	maintain sync.Mutex       // one checkpoint, retention run or topic change at a time
 	deleting []string         // directories of deleted topics that may still be there; guarded by maintain
@@ -42,12 +43,14 @@ type Log struct {
 	groups  chan group    // committer -> applier
 	spare   chan []*entry // applier -> committer, to be used again
 	journal *journal
+	handles *handles
 	budget  *semaphore.Weighted
 
 	entries   sync.Pool // *entry
 	iterators sync.Pool // *record.Iterator
 
 	sinceCheckpoint atomic.Int64
+	sealedOpen      atomic.Int64  // files of sealed segments that a checkpoint will close
 	checkpointWish  chan struct{} // capacity 1
 	loops           sync.WaitGroup
 
@@ -69,7 +72,7 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 	l := &Log{cfg: cfg, fs: cfg.FS, dataDir: path.Join(cfg.Dir, "data"), journalDir: path.Join(cfg.Dir, "journal"),
 		closed: make(chan struct{}), topics: map[string]*topic{}, queue: queue{wake: make(chan struct{}, 1)},
 		groups: make(chan group, 1), spare: make(chan []*entry, 4), budget: semaphore.NewWeighted(cfg.QueueBytes),
-		checkpointWish: make(chan struct{}, 1)}
+		checkpointWish: make(chan struct{}, 1), handles: newHandles(cfg.FS, cfg.OpenSegments)}
 	if err := l.makeDirs(); err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
@@ -83,6 +86,9 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 		return nil, errors.Join(fmt.Errorf("open log: %w", err), l.release())
 	}
 	l.journal = newJournal(&l.cfg, l.journalDir, seq)
+	if err := l.journal.open(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open log: %w", err), l.release())
+	}
 	l.loops.Go(l.commitLoop)
 	l.loops.Go(l.applyLoop)
 	l.loops.Go(l.maintainLoop)
@@ -235,5 +241,6 @@ func (l *Log) release() error {
 		err = errors.Join(err, p.closeLocked())
 		p.mu.Unlock()
 	}
+	l.handles.close()
 	return errors.Join(err, l.lock.Close())
 }

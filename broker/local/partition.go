@@ -48,6 +48,7 @@ type partition struct {
 	changed   bool  // since the last checkpoint
 	cached    *partitionState
 	deleted   bool
+	rollErr   error // why the active segment is larger than it should be
 }
 
 func newPartition(l *Log, t *topic, number int32) *partition {
@@ -75,24 +76,45 @@ func (p *partition) active() *seg {
 	return nil
 }
 
+// readyLocked makes the segment for the next batch before that gets its offset: a batch without an offset can
+// still be refused. While batches are on their way, there is a segment that they fit.
+func (p *partition) readyLocked() error {
+	if p.next != p.end || p.active() != nil && p.rollErr == nil {
+		return nil
+	}
+	return p.rollLocked(p.next)
+}
+
+// rollLocked ends the active segment and begins the next one. After an error nothing has changed.
+func (p *partition) rollLocked(base record.Offset) error {
+	w, err := segment.Create(p.log.fs, p.dir, base)
+	if err != nil {
+		return err
+	}
+	if s := p.active(); s != nil {
+		p.sealLocked(s)
+	}
+	p.segs = append(p.segs, &seg{w: w, created: p.log.cfg.Clock().UnixMilli()})
+	p.newFiles, p.changed, p.rollErr = true, true, nil
+	return nil
+}
+
 // writeLocked puts a batch at the end of the active segment and makes it visible. After an error nothing
-// has changed.
+// has changed. When no new segment can be made, the old one grows on, and readyLocked refuses what comes next.
 func (p *partition) writeLocked(raw []byte, h record.BatchHeader) error {
 	now := p.log.cfg.Clock()
-	s := p.active()
-	if s != nil && p.fullLocked(s, h, now) {
-		p.sealLocked(s)
-		s = nil
-	}
-	if s == nil {
-		w, err := segment.Create(p.log.fs, p.dir, h.BaseOffset)
-		if err != nil {
-			return err
+	if s := p.active(); s == nil || p.fullLocked(s, h, now) {
+		if err := p.rollLocked(h.BaseOffset); err != nil {
+			if s == nil || !s.w.Fits(h) {
+				return err
+			}
+			if p.rollErr == nil {
+				p.log.cfg.Logger.Error("no new segment can be made", "partition", p.tp().String(), "error", err)
+			}
+			p.rollErr = err
 		}
-		s = &seg{w: w, created: now.UnixMilli()}
-		p.segs = append(p.segs, s)
-		p.newFiles = true
 	}
+	s := p.active()
 	if err := s.w.Append(raw, h); err != nil {
 		return err
 	}
@@ -118,6 +140,9 @@ func (p *partition) fullLocked(s *seg, h record.BatchHeader, now time.Time) bool
 func (p *partition) sealLocked(s *seg) {
 	s.w.Finish()
 	s.info, s.sealed, p.changed = s.w.Info(), true, true
+	if n := p.log.sealedOpen.Add(1); n >= int64(p.log.cfg.OpenSegments) {
+		p.log.requestCheckpoint()
+	}
 }
 
 // apply brings a durable entry into the partition.
@@ -166,6 +191,7 @@ func (p *partition) wakeLocked() {
 func (p *partition) closeLocked() error {
 	var err error
 	for _, s := range p.segs {
+		p.log.handles.drop(s)
 		if s.w != nil {
 			if cerr := s.w.Close(); err == nil {
 				err = cerr

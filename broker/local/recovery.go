@@ -238,14 +238,15 @@ func (l *Log) replay(ctx context.Context, first uint64, byKey map[partitionKey]*
 				Expected: fmt.Sprintf("a journal file, since there is number %d", seq), Found: "no file"}}
 		}
 		next = seq + 1
-		if err := l.replayFile(ctx, seq, i == len(seqs)-1, byKey); err != nil {
+		if err := l.replayFile(ctx, seq, seqs[i+1:], byKey); err != nil {
 			return 0, fmt.Errorf("replay journal: %w", err)
 		}
 	}
 	return next, nil
 }
 
-func (l *Log) replayFile(ctx context.Context, seq uint64, last bool, byKey map[partitionKey]*partition) (err error) {
+// replayFile applies the frames of one file; later are the files behind it.
+func (l *Log) replayFile(ctx context.Context, seq uint64, later []uint64, byKey map[partitionKey]*partition) (err error) {
 	r, err := openJournal(l.fs, journalName(l.journalDir, seq), seq)
 	if err != nil {
 		return err
@@ -257,10 +258,7 @@ func (l *Log) replayFile(ctx context.Context, seq uint64, last bool, byKey map[p
 		}
 		f, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			if !last && !r.ended {
-				return r.damage(r.pos, "a frame, since the file is not the last", "none")
-			}
-			return nil
+			return r.checkEnd(l.fs, l.journalDir, later)
 		}
 		if err != nil {
 			return err

@@ -147,6 +147,32 @@ func (r *journalReader) Next() (Frame, error) {
 	return f, nil
 }
 
+// checkEnd is called at the end of the frames. A file without an end frame is complete only as the last one that
+// has frames: the first frame of a file is written when its predecessor is closed and durable.
+func (r *journalReader) checkEnd(fsys vfs.FS, dir string, later []uint64) error {
+	if r.ended {
+		return nil
+	}
+	for _, seq := range later {
+		next, err := openJournal(fsys, journalName(dir, seq), seq)
+		if err != nil {
+			return err
+		}
+		_, err = next.Next()
+		ended := next.ended
+		if cerr := next.Close(); cerr != nil {
+			return fmt.Errorf("read journal: %w", cerr)
+		}
+		if err == nil || ended {
+			return r.damage(r.pos, "a frame, since a later file has some", "none")
+		}
+		if !errors.Is(err, io.EOF) {
+			return err
+		}
+	}
+	return nil
+}
+
 // maxCandidates bounds the search for frames behind a bad one. Bytes look like the magic of a frame by accident
 // once in 4 GiB; only a file without a salt can be full of them, when somebody has sent them on purpose (I8).
 const (

@@ -131,7 +131,7 @@ func (p *partition) expired(nowMS int64) (start record.Offset, dropped bool) {
 // sealAgedLocked ends an active segment that nothing may be appended to any more, so that it can go.
 func (p *partition) sealAgedLocked(cfg *broker.TopicConfig, nowMS int64) {
 	s := p.active()
-	if s == nil {
+	if s == nil || p.next != p.end { // what is on its way needs it
 		return
 	}
 	info := s.w.Info()
