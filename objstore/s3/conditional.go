@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"time"
 
@@ -20,7 +19,7 @@ import (
 
 // ErrNoConditionalPut is returned when the store ignores or refuses "If-None-Match: *".
 var ErrNoConditionalPut = errors.New("the store does not honour conditional PUT (If-None-Match), " +
-	"so versions of a table are not safe on it; use a store that does, or a folder")
+	"so versions of a table are not safe on it; use a store that does, a lock table (--log-store dynamodb), or a folder")
 
 // conflictTries bounds the repetitions of a PUT that met another one of the same key in flight.
 const conflictTries = 10
@@ -127,11 +126,11 @@ func writeError(verb, key string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if code := status(err); code >= 300 && code < 500 {
+	err = Explain(err)
+	if errors.Is(err, ErrCredentials) || errors.Is(err, ErrScheme) || errors.Is(err, ErrUnreachable) { // nothing was sent
 		return fmt.Errorf("%s %s: %w", verb, key, err)
 	}
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
+	if code := status(err); code >= 300 && code < 500 {
 		return fmt.Errorf("%s %s: %w", verb, key, err)
 	}
 	return fmt.Errorf("%s %s: %w: %w", verb, key, objstore.ErrUnknownOutcome, err)

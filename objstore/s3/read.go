@@ -20,10 +20,12 @@ import (
 const bodyTries = 4
 
 func readError(verb, key string, err error) error {
-	switch status(err) {
-	case http.StatusNotFound:
+	err = Explain(err)
+	switch code := status(err); {
+	case errors.Is(err, ErrNoBucket):
+	case code == http.StatusNotFound:
 		return fmt.Errorf("%s %s: %w", verb, key, objstore.ErrNotFound)
-	case http.StatusRequestedRangeNotSatisfiable:
+	case code == http.StatusRequestedRangeNotSatisfiable:
 		return fmt.Errorf("%s %s: %w", verb, key, io.ErrUnexpectedEOF)
 	}
 	return fmt.Errorf("%s %s: %w", verb, key, err)
@@ -117,7 +119,7 @@ func (s *Store) List(ctx context.Context, opts objstore.ListOptions) iter.Seq2[o
 		for pages := s3.NewListObjectsV2Paginator(s.client, in); pages.HasMorePages(); {
 			page, err := pages.NextPage(ctx)
 			if err != nil {
-				yield(objstore.Info{}, fmt.Errorf("list %s: %w", opts.Prefix, err))
+				yield(objstore.Info{}, fmt.Errorf("list %s: %w", opts.Prefix, Explain(err)))
 				return
 			}
 			for _, o := range page.Contents {

@@ -118,6 +118,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		}
 		ac.Region = "us-east-1"
 	}
+	ac.Credentials = ExplainCredentials(ac.Credentials)
 	return &Store{cfg: cfg, client: s3.NewFromConfig(ac, func(o *s3.Options) {
 		o.UsePathStyle = cfg.PathStyle
 		if cfg.Endpoint != "" {
@@ -173,7 +174,7 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	}
 	_, err = s.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &s.cfg.Bucket, Key: k})
 	if err != nil && status(err) != http.StatusNotFound {
-		return fmt.Errorf("delete %s: %w", key, err)
+		return fmt.Errorf("delete %s: %w", key, Explain(err))
 	}
 	return nil
 }

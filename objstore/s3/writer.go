@@ -77,7 +77,7 @@ func (w *writer) sendPart() error {
 	if w.upload == nil {
 		out, err := w.store.client.CreateMultipartUpload(w.ctx, &s3.CreateMultipartUploadInput{Bucket: &w.store.cfg.Bucket, Key: w.key})
 		if err != nil {
-			return fmt.Errorf("start upload of %s: %w", w.name, err)
+			return fmt.Errorf("start upload of %s: %w", w.name, Explain(err))
 		}
 		w.upload = out.UploadId
 	}
@@ -118,7 +118,7 @@ func (w *writer) wait() error {
 	res := <-w.flight
 	w.flight = nil
 	if res.err != nil {
-		return fmt.Errorf("upload part %d of %s: %w", len(w.parts), w.name, res.err)
+		return fmt.Errorf("upload part %d of %s: %w", len(w.parts), w.name, Explain(res.err))
 	}
 	w.parts[len(w.parts)-1].ETag = res.etag
 	return nil

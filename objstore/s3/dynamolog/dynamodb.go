@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strconv"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/ledgerlake/ledgerlake/objstore"
+	"github.com/ledgerlake/ledgerlake/objstore/s3"
 )
 
 // Attributes of an entry. complete is a string: "true" or "false".
@@ -69,6 +69,7 @@ func OpenDynamoDB(ctx context.Context, cfg DynamoConfig) (*DynamoDB, error) {
 	if ac.Region == "" {
 		ac.Region = "us-east-1"
 	}
+	ac.Credentials = s3.ExplainCredentials(ac.Credentials)
 	d := &DynamoDB{table: cfg.Table, client: dynamodb.NewFromConfig(ac, func(o *dynamodb.Options) {
 		if cfg.Endpoint != "" {
 			o.BaseEndpoint = aws.String(cfg.Endpoint)
@@ -98,7 +99,7 @@ func (d *DynamoDB) ensure(ctx context.Context, create bool, region string) error
 	case errorCode(err) == "AccessDeniedException":
 		return nil // a role may have no right to describe it; its first use shows what is wrong
 	}
-	return err
+	return s3.Explain(err)
 }
 
 func checkKeys(t *types.TableDescription) error {
@@ -126,7 +127,7 @@ func (d *DynamoDB) create(ctx context.Context) error {
 	})
 	var inUse *types.ResourceInUseException
 	if err != nil && !errors.As(err, &inUse) { // another one makes it just now
-		return err
+		return s3.Explain(err)
 	}
 	return dynamodb.NewTableExistsWaiter(d.client, func(o *dynamodb.TableExistsWaiterOptions) {
 		o.MinDelay, o.MaxDelay = 100*time.Millisecond, 2*time.Second
@@ -145,7 +146,7 @@ func (d *DynamoDB) Get(ctx context.Context, tablePath, file string) (Entry, bool
 		TableName: &d.table, Key: itemKey(tablePath, file), ConsistentRead: aws.Bool(true),
 	})
 	if err != nil {
-		return Entry{}, false, fmt.Errorf("read lock table %s: %w", d.table, err)
+		return Entry{}, false, fmt.Errorf("read lock table %s: %w", d.table, s3.Explain(err))
 	}
 	if out.Item == nil {
 		return Entry{}, false, nil
@@ -162,7 +163,7 @@ func (d *DynamoDB) Latest(ctx context.Context, tablePath string) (Entry, bool, e
 		ExpressionAttributeValues: map[string]types.AttributeValue{":p": text(tablePath)},
 	})
 	if err != nil {
-		return Entry{}, false, fmt.Errorf("read lock table %s: %w", d.table, err)
+		return Entry{}, false, fmt.Errorf("read lock table %s: %w", d.table, s3.Explain(err))
 	}
 	if len(out.Items) == 0 {
 		return Entry{}, false, nil
@@ -221,10 +222,10 @@ func (d *DynamoDB) Add(ctx context.Context, tablePath string, e Entry) error {
 
 // addError tells failures that certainly wrote nothing from those that leave it open.
 func addError(table string, err error) error {
+	err = s3.Explain(err)
 	var answer *smithyhttp.ResponseError
-	var op *net.OpError
 	if errors.As(err, &answer) && answer.HTTPStatusCode() >= 300 && answer.HTTPStatusCode() < 500 ||
-		errors.As(err, &op) && op.Op == "dial" {
+		errors.Is(err, s3.ErrCredentials) || errors.Is(err, s3.ErrUnreachable) || errors.Is(err, s3.ErrScheme) {
 		return fmt.Errorf("write lock table %s: %w", table, err)
 	}
 	return fmt.Errorf("write lock table %s: %w: %w", table, objstore.ErrUnknownOutcome, err)
@@ -242,7 +243,7 @@ func (d *DynamoDB) Complete(ctx context.Context, tablePath string, e Entry) erro
 	})
 	var gone *types.ConditionalCheckFailedException
 	if err != nil && !errors.As(err, &gone) {
-		return fmt.Errorf("write lock table %s: %w", d.table, err)
+		return fmt.Errorf("write lock table %s: %w", d.table, s3.Explain(err))
 	}
 	return nil
 }
