@@ -93,7 +93,7 @@ func retype(d arrow.ArrayData, t arrow.DataType) (arrow.ArrayData, error) {
 
 // adapt gives a column of a file as the table's type: children by name, missing ones null, numbers widened.
 func adapt(a arrow.Array, t arrow.DataType, mem memory.Allocator) (arrow.Array, error) {
-	if arrow.TypeEqual(a.DataType(), t) {
+	if arrow.TypeEqual(a.DataType(), t) && !typeHasIDs(t) {
 		a.Retain()
 		return a, nil
 	}
@@ -126,8 +126,11 @@ func adaptStruct(s *array.Struct, t *arrow.StructType, mem memory.Allocator) (ar
 	kids := make([]arrow.ArrayData, t.NumFields())
 	for i, f := range t.Fields() {
 		var kid arrow.Array
-		if j := fieldIndex(have.Fields(), f.Name); j >= 0 {
-			var err error
+		j, err := find(have.Fields(), f)
+		if err != nil {
+			return nil, err
+		}
+		if j >= 0 {
 			if kid, err = adapt(s.Field(j), f.Type, mem); err != nil {
 				return nil, fmt.Errorf("field %q: %w", f.Name, err)
 			}

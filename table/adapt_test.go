@@ -45,7 +45,16 @@ func TestAdapt(t *testing.T) {
 		{p.Float64, `[0.5]`, p.Float32, ``},
 		{arrow.BinaryTypes.String, `["a"]`, p.Int32, ``},
 		{&arrow.Decimal128Type{Precision: 5, Scale: 2}, `["1.25"]`, &arrow.Decimal128Type{Precision: 9, Scale: 2}, `["1.25"]`},
-		{&arrow.Decimal128Type{Precision: 5, Scale: 2}, `["1.25"]`, &arrow.Decimal128Type{Precision: 9, Scale: 3}, ``},
+		{&arrow.Decimal128Type{Precision: 5, Scale: 2}, `["1.25"]`, &arrow.Decimal128Type{Precision: 9, Scale: 3}, `["1.250"]`},
+		{&arrow.Decimal128Type{Precision: 5, Scale: 2}, `["125.25"]`, &arrow.Decimal128Type{Precision: 5, Scale: 3}, ``},
+		{&arrow.Decimal128Type{Precision: 5, Scale: 2}, `["1.25"]`, &arrow.Decimal128Type{Precision: 9, Scale: 1}, ``},
+		{p.Int8, `[-7, null]`, &arrow.Decimal128Type{Precision: 12, Scale: 2}, `["-7.00", null]`},
+		{p.Int32, `[70000]`, &arrow.Decimal128Type{Precision: 10, Scale: 0}, `["70000"]`},
+		{p.Int64, `[9223372036854775807, null]`, &arrow.Decimal128Type{Precision: 22, Scale: 2}, `["9223372036854775807.00", null]`},
+		{p.Int64, `[9223372036854775807]`, &arrow.Decimal128Type{Precision: 20, Scale: 2}, ``},
+		{f.Date32, `["1969-12-31", null, "2024-02-29"]`, &arrow.TimestampType{Unit: arrow.Microsecond},
+			`["1969-12-31 00:00:00", null, "2024-02-29 00:00:00"]`},
+		{f.Date32, `["1969-12-31"]`, micros, ``},
 		{&arrow.TimestampType{Unit: arrow.Millisecond}, `["2024-01-01 00:00:00.001", null]`, micros, `["2024-01-01 00:00:00.001Z", null]`},
 		{&arrow.TimestampType{Unit: arrow.Nanosecond}, `["1969-12-31 23:59:59.999999999"]`, micros, `["1969-12-31 23:59:59.999999Z"]`},
 		{arrow.StructOf(field("a", p.Int32), field("gone", p.Int32)), `[{"a": 1, "gone": 2}, null]`,
@@ -130,7 +139,6 @@ func TestAbsolutePaths(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &scan{t: tb}
 	root := strings.TrimSuffix(store.URL(), "/")
 	for path, want := range map[string]string{
 		"a/b.parquet":               "a/b.parquet",
@@ -140,32 +148,11 @@ func TestAbsolutePaths(t *testing.T) {
 		"s3://other/x.parquet":      "",
 		"file:/elsewhere/x.parquet": "",
 	} {
-		got, err := s.objectKey(&deltalog.Add{Path: path})
+		got, err := tb.objectKey(path, "data file")
 		var unsupported *deltalog.UnsupportedError
 		if got != want || want == "" && !errors.As(err, &unsupported) {
 			t.Errorf("%s: %q %v, want %q", path, got, err, want)
 		}
-	}
-}
-
-func TestDeletionVectorIsRefusedByName(t *testing.T) {
-	tb := newTestTable(t, Config{})
-	a := writeFile(t, tb, []row{{key{0, 1}, "a"}}, WriterOptions{})
-	b := writeFile(t, tb, []row{{key{0, 9}, "a"}}, WriterOptions{})
-	snap := commit(t, tb, a, b)
-	for f := range snap.Files() {
-		if f.Path == b.Path {
-			f.DeletionVector = &deltalog.DeletionVector{StorageType: "u"} // a test may: the snapshot is its own
-		}
-	}
-	_, err := tryScan(t.Context(), tb, snap, ScanOptions{})
-	var unsupported *deltalog.UnsupportedError
-	if !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "deletion vectors") || !strings.Contains(err.Error(), b.Path) {
-		t.Fatal(err)
-	}
-	// A file that is not read may have one.
-	if rows, err := tryScan(t.Context(), tb, snap, ScanOptions{Ranges: []Range{{0, 0, 5}}}); err != nil || len(rows) != 1 {
-		t.Fatal(rows, err)
 	}
 }
 
@@ -174,10 +161,10 @@ func FuzzBounds(f *testing.F) {
 	f.Add("[[0,1,2],[1,0,9]]", `{"numRecords":1,"minValues":{"_partition":0,"_offset":3},"maxValues":{"_partition":0,"_offset":3}}`)
 	f.Add("[[0,1]]", `{"minValues":[],"maxValues":{"_offset":"x","_partition":2147483647},"numRecords":-1}`)
 	f.Add("[[4294967296,1,2]]", `{"minValues":{"_partition":5},"maxValues":{"_partition":-5,"_timestamp":"9999-12-31T23:59:59.999Z"}}`)
-	tb := &Table{Names: DefaultNames()}
+	n := DefaultNames()
 	f.Fuzz(func(t *testing.T, tag, stats string) {
 		a := &deltalog.Add{Stats: stats, Tags: map[string]*string{RangesTag: &tag}}
-		b := tb.boundsOf(a, true)
+		b := boundsOf(n, a, true)
 		for _, r := range b.list() {
 			if r.From < r.To && !b.touches([]Range{r}) {
 				t.Fatalf("bounds %v do not touch themselves", r)
@@ -185,7 +172,7 @@ func FuzzBounds(f *testing.F) {
 		}
 		hullsOf(b.ranges)
 		a.Tags = nil
-		b = tb.boundsOf(a, true)
+		b = boundsOf(n, a, true)
 		b.touches([]Range{{0, 0, 10}})
 		if n := len(b.list()); n > maxRanges+1 {
 			t.Fatalf("%d ranges", n)

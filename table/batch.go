@@ -15,6 +15,7 @@ type chunk struct {
 	offs  []int64
 	file  string // of all rows; of some when merged
 	width int64  // bytes of a row, about; 0 when merged
+	row   int64  // of the file, of the first one; not kept by slices
 }
 
 func (c *chunk) len() int      { return int(c.rb.NumRows()) }

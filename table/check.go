@@ -27,7 +27,7 @@ func (f Finding) String() string {
 }
 
 // Check reads the newest snapshot whole and says what is wrong with it: data files that are missing, have
-// another size or another number of rows than the log says, and, in a table with offsets, rows that are there
+// another size or another number of rows than the log says, deletion vectors that cannot be read, and, in a table with offsets, rows that are there
 // twice or out of order (I3). It changes nothing. An error means that the check could not be made.
 func (t *Table) Check(ctx context.Context) ([]Finding, error) {
 	snap, err := t.Log.Snapshot(ctx)
@@ -68,6 +68,14 @@ func (t *Table) checkFile(ctx context.Context, add *deltalog.Add) ([]Finding, er
 	defer r.Close()
 	if want, ok := add.NumRecords(); ok && want != r.NumRows() {
 		return []Finding{{path, fmt.Sprintf("%d rows", want), fmt.Sprintf("%d rows", r.NumRows())}}, nil
+	}
+	if dv := add.DeletionVector; dv != nil {
+		if _, err := t.deletedRows(ctx, dv, r.NumRows()); err != nil {
+			if ctx.Err() != nil {
+				return nil, fmt.Errorf("check %s: %w", path, err)
+			}
+			return []Finding{{path, "a deletion vector that can be read", err.Error()}}, nil
+		}
 	}
 	return nil, nil
 }

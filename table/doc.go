@@ -7,7 +7,8 @@
 //
 // Errors: rows out of order are refused by the FileWriter (ErrUnsorted) and found by the Scan, which names both
 // files when two of them hold the same record (*DuplicateError). Features of the table or of a file that are not
-// supported are named (*deltalog.UnsupportedError). Broken files give errors, never a panic (I8).
+// supported are named (*deltalog.UnsupportedError). Deletion vectors (checksum and cardinality verified), column
+// mapping by name and by id, and widened types are read. Broken files give errors, never a panic (I8).
 //
 // Crashes: a FileWriter publishes its file whole in Close and the file is part of the table only once its Add is
 // committed; a file left by a crash between the two is garbage that vacuum finds.

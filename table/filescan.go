@@ -2,8 +2,10 @@ package table
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -15,15 +17,17 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/internal/roaring"
 	"github.com/ledgerlake/ledgerlake/objstore"
 )
 
 // unit is a span of rows of one file, sorted in tables with keys.
 type unit struct {
 	add      *deltalog.Add
-	from, to int64   // rows
-	hulls    []Range // one for each partition, sorted; from the first row's offset to the last one's
-	seq      int     // place in version order
+	from, to int64           // rows
+	hulls    []Range         // one for each partition, sorted; from the first row's offset to the last one's
+	seq      int             // place in version order
+	deleted  *roaring.Bitmap // rows of the file that are not in the table; read with the file
 }
 
 func (u *unit) name() string { return u.add.Path }
@@ -38,8 +42,10 @@ type fileScan struct {
 	fields  []int // of each column: field of the file, -1 when it has none
 	consts  []arrow.Array
 	leaves  []int
-	group   int   // next row group
-	start   int64 // its first row
+	group   int    // next row group
+	start   int64  // its first row
+	at      int64  // next row to read
+	prune   [3]int // leaves of the file: partition, offset, timestamp; -1 when it has none
 	rows    pqarrow.RecordReader
 	left    int64 // rows of the open row group still to give
 	width   int64 // bytes of a row of it, about
@@ -50,7 +56,7 @@ type fileScan struct {
 
 func (s *scan) open(ctx context.Context, u *unit) (f *fileScan, err error) {
 	defer recoverTo(&err)
-	objKey, err := s.objectKey(u.add)
+	objKey, err := s.t.objectKey(u.add.Path, "data file")
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +77,7 @@ func (s *scan) open(ctx context.Context, u *unit) (f *fileScan, err error) {
 	if err != nil {
 		return nil, err
 	}
+	plainTypes(pq)
 	fr, err := pqarrow.NewFileReader(pq, pqarrow.ArrowReadProperties{BatchSize: int64(s.opts.BatchRows)}, memory.DefaultAllocator)
 	if err != nil {
 		return nil, err
@@ -78,8 +85,23 @@ func (s *scan) open(ctx context.Context, u *unit) (f *fileScan, err error) {
 	if err := checkRows(pq, u.add); err != nil {
 		return nil, err
 	}
+	if dv := u.add.DeletionVector; dv != nil && u.deleted == nil {
+		if u.deleted, err = s.t.deletedRows(ctx, dv, pq.NumRows()); err != nil {
+			return nil, err
+		}
+	}
 	f = &fileScan{s: s, ctx: ctx, u: u, pq: pq, fr: fr}
 	return f, f.bind()
+}
+
+// plainTypes makes the Parquet library forget the Arrow schema that some writers leave in a file: large strings,
+// dictionaries and other views of their memory. A Delta table's types are those of Parquet.
+func plainTypes(pq *file.Reader) {
+	for _, kv := range pq.MetaData().KeyValueMetadata() {
+		if kv.Key == "ARROW:schema" {
+			kv.Key = ""
+		}
+	}
 }
 
 // checkRows compares the three places that say how many rows a file has. A footer is not covered by a
@@ -102,16 +124,17 @@ func checkRows(pq *file.Reader, add *deltalog.Add) error {
 	return nil
 }
 
-// objectKey finds the file in the store: below the table's root, or named by an absolute path or URI that is.
-func (s *scan) objectKey(a *deltalog.Add) (string, error) {
-	p, err := deltalog.DecodePath(a.Path)
+// objectKey finds a file that the log names in the store: below the table's root, or named by an absolute path or
+// URI that is.
+func (t *Table) objectKey(encoded, what string) (string, error) {
+	p, err := deltalog.DecodePath(encoded)
 	if err != nil {
 		return "", err
 	}
 	if !strings.Contains(p, "://") && !strings.HasPrefix(p, "/") && !strings.HasPrefix(p, "file:") {
 		return p, nil
 	}
-	root := strings.TrimSuffix(s.t.Store.URL(), "/") + "/"
+	root := strings.TrimSuffix(t.Store.URL(), "/") + "/"
 	local := p
 	if rest, ok := strings.CutPrefix(p, "file:"); ok {
 		local = "/" + strings.TrimLeft(strings.TrimPrefix(rest, "//localhost"), "/")
@@ -121,7 +144,7 @@ func (s *scan) objectKey(a *deltalog.Add) (string, error) {
 			return rest, nil
 		}
 	}
-	return "", &deltalog.UnsupportedError{Features: []string{"data file outside of the table's folder: " + a.Path}}
+	return "", &deltalog.UnsupportedError{Features: []string{what + " outside of the table's folder: " + encoded}}
 }
 
 // bind matches the columns of the scan with those of the file.
@@ -132,17 +155,31 @@ func (f *fileScan) bind() error {
 	}
 	f.fields = make([]int, f.s.schema.NumFields())
 	f.consts = make([]arrow.Array, f.s.schema.NumFields())
+	if f.s.mapping.mode == "id" && !hasIDs(have) {
+		return errors.New("the table finds its columns by field id, and the file has no field ids")
+	}
+	for i, name := range []string{f.s.names.Partition, f.s.names.Offset, f.s.names.Timestamp} {
+		f.prune[i] = -1
+		if j := slices.IndexFunc(have, func(h arrow.Field) bool { return h.Name == name }); name != "" && f.s.mapping.mode != "id" && j >= 0 && f.fr.Manifest.Fields[j].IsLeaf() {
+			f.prune[i] = f.fr.Manifest.Fields[j].ColIndex
+		}
+	}
 	for i, want := range f.s.schema.Fields() {
+		stored := f.s.stored[i]
 		f.fields[i] = -1
 		if f.s.partitionColumn[want.Name] {
-			c, err := partitionArray(want.Type, f.u.add.PartitionValues[want.Name], f.s.opts.BatchRows)
+			c, err := partitionArray(want.Type, f.u.add.PartitionValues[stored.Name], f.s.opts.BatchRows)
 			if err != nil {
 				return fmt.Errorf("partition column %q: %w", want.Name, err)
 			}
 			f.consts[i] = c
 			continue
 		}
-		if j := fieldIndex(have, want.Name); j >= 0 {
+		j, err := find(have, stored)
+		if err != nil {
+			return fmt.Errorf("column %q: %w", want.Name, err)
+		}
+		if j >= 0 {
 			f.fields[i] = j
 			f.leaves = leavesOf(&f.fr.Manifest.Fields[j], f.leaves)
 			continue
@@ -173,27 +210,49 @@ func (f *fileScan) next() (c *chunk, err error) {
 		if err != nil {
 			return nil, err
 		}
-		c := &chunk{rb: rb, file: f.u.name(), width: f.width}
-		if !f.s.ordered {
-			return c, nil
-		}
-		if err := c.keyColumns(f.s.part, f.s.off); err != nil {
-			return nil, err
-		}
-		if !f.s.probing {
-			if err := c.checkOrder(f.last, f.any); err != nil {
-				return nil, err
-			}
-			f.last, f.any = c.key(c.len()-1), true
-			f.pending = c.keep(f.s.ranges)
-			rb.Release()
+		if f.pending = f.live(rb, f.at-rb.NumRows()); len(f.pending) == 0 {
 			continue
 		}
-		return c, nil
+		if err := f.ready(); err != nil {
+			return nil, err
+		}
 	}
 	c = f.pending[0]
 	f.pending = f.pending[1:]
 	return c, nil
+}
+
+// ready makes the pending chunks what the scan asks for: one, with keys that are in order, of the ranges only. A
+// probe needs to know which row of the file each is, and gets the pieces as they are.
+func (f *fileScan) ready() error {
+	if !f.s.probing && len(f.pending) > 1 {
+		c, err := join(f.pending)
+		if err != nil {
+			return err
+		}
+		c.width = f.width
+		f.drop()
+		f.pending = []*chunk{c}
+	}
+	if !f.s.ordered {
+		return nil
+	}
+	for _, c := range f.pending {
+		if err := c.keyColumns(f.s.part, f.s.off); err != nil {
+			return err
+		}
+	}
+	if f.s.probing {
+		return nil
+	}
+	c := f.pending[0]
+	if err := c.checkOrder(f.last, f.any); err != nil {
+		return err
+	}
+	f.last, f.any = c.key(c.len()-1), true
+	f.pending = c.keep(f.s.ranges)
+	c.rb.Release()
+	return nil
 }
 
 // read gives the next rows of the unit, not yet filtered, at least one.
@@ -208,6 +267,7 @@ func (f *fileScan) read() (arrow.RecordBatch, error) {
 		if len(f.leaves) == 0 {
 			n := min(f.left, int64(f.s.opts.BatchRows))
 			f.left -= n
+			f.at += n
 			return f.shape(nil, n)
 		}
 		if !f.rows.Next() {
@@ -222,6 +282,7 @@ func (f *fileScan) read() (arrow.RecordBatch, error) {
 			continue
 		}
 		f.left -= n
+		f.at += n
 		return f.shape(rb, n)
 	}
 }
@@ -233,10 +294,10 @@ func (f *fileScan) nextGroup() error {
 		start, n := f.start, meta.NumRows()
 		f.start += n
 		from, to := max(start, f.u.from), min(start+n, f.u.to)
-		if from >= to || f.s.skips(meta) {
+		if from >= to || f.skips(meta) {
 			continue
 		}
-		f.left = to - from
+		f.left, f.at = to-from, from
 		if len(f.leaves) > 0 {
 			f.measure(meta)
 			rr, err := f.fr.GetRecordReader(f.ctx, f.leaves, []int{f.group})
@@ -280,6 +341,10 @@ func (f *fileScan) closeGroup() {
 
 func (f *fileScan) close() {
 	f.closeGroup()
+	f.drop()
+}
+
+func (f *fileScan) drop() {
 	for _, c := range f.pending {
 		c.rb.Release()
 	}
@@ -311,11 +376,15 @@ func (f *fileScan) shape(rb arrow.RecordBatch, n int64) (arrow.RecordBatch, erro
 			src = array.NewSlice(src, 0, n)
 			defer src.Release()
 		}
-		a, err := adapt(src, want.Type, memory.DefaultAllocator)
+		a, err := adapt(src, f.s.stored[i].Type, memory.DefaultAllocator)
 		if err != nil {
 			return nil, fmt.Errorf("column %q: %w", want.Name, err)
 		}
 		cols[i] = a
+		if f.s.mapping.mode != "" {
+			cols[i] = rename(a, want.Type)
+			a.Release()
+		}
 	}
 	return array.NewRecordBatch(f.s.schema, cols, n), nil
 }
@@ -338,40 +407,38 @@ func constRows(c arrow.Array, n int64) arrow.Array {
 }
 
 // skips says whether the statistics of a row group exclude all rows of the scan.
-func (s *scan) skips(rg *metadata.RowGroupMetaData) bool {
+func (f *fileScan) skips(rg *metadata.RowGroupMetaData) bool {
+	s := f.s
 	if s.probing || !s.ordered || s.ranges == nil && s.opts.MinTimestamp.IsZero() {
 		return false
 	}
 	b := bounds{pmin: -1 << 31, pmax: 1<<31 - 1, omin: -1 << 63, omax: 1<<63 - 1}
-	for i := range rg.NumColumns() {
-		c, err := rg.ColumnChunk(i)
-		if err != nil {
-			return false
-		}
-		path := c.PathInSchema()
-		if len(path) != 1 || path[0] != s.t.Names.Partition && path[0] != s.t.Names.Offset && path[0] != s.t.Names.Timestamp {
-			continue
-		}
-		set, err := c.StatsSet()
-		if err != nil || !set {
-			continue
-		}
-		st, err := c.Statistics()
-		if err != nil || !st.HasMinMax() {
-			continue
-		}
-		switch st := st.(type) {
-		case *metadata.Int32Statistics:
-			if path[0] == s.t.Names.Partition {
-				b.pmin, b.pmax = st.Min(), st.Max()
-			}
-		case *metadata.Int64Statistics:
-			if path[0] == s.t.Names.Offset {
-				b.omin, b.omax = st.Min(), st.Max()
-			} else if path[0] == s.t.Names.Timestamp && s.olderThanAsked(st, rg.NumRows()) {
-				return true
-			}
-		}
+	if st, ok := leafStats(rg, f.prune[0]).(*metadata.Int32Statistics); ok {
+		b.pmin, b.pmax = st.Min(), st.Max()
+	}
+	if st, ok := leafStats(rg, f.prune[1]).(*metadata.Int64Statistics); ok {
+		b.omin, b.omax = st.Min(), st.Max()
+	}
+	if st, ok := leafStats(rg, f.prune[2]).(*metadata.Int64Statistics); ok && s.olderThanAsked(st, rg.NumRows()) {
+		return true
 	}
 	return s.ranges != nil && !b.touches(s.ranges)
+}
+
+// leafStats gives the statistics of a column that have a smallest and a largest value, else nil.
+func leafStats(rg *metadata.RowGroupMetaData, leaf int) metadata.TypedStatistics {
+	if leaf < 0 || leaf >= rg.NumColumns() {
+		return nil
+	}
+	c, err := rg.ColumnChunk(leaf)
+	if err != nil {
+		return nil
+	}
+	if set, err := c.StatsSet(); err != nil || !set {
+		return nil
+	}
+	if st, err := c.Statistics(); err == nil && st.HasMinMax() {
+		return st
+	}
+	return nil
 }

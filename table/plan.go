@@ -52,8 +52,12 @@ func (t *Table) Plan(snap *deltalog.Snapshot, ranges []Range) Plan {
 func (t *Table) FilesFor(snap *deltalog.Snapshot, ranges []Range) []FileRange {
 	ranges = normalize(ranges)
 	out := make([]FileRange, 0, 16)
+	names := t.Names
+	if m, err := mappingOf(snap); err == nil {
+		names = m.names(names)
+	}
 	for a := range snap.Files() {
-		b := t.boundsOf(a, true)
+		b := boundsOf(names, a, true)
 		if ranges != nil && !b.touches(ranges) {
 			continue
 		}
@@ -92,8 +96,9 @@ type bounds struct {
 	maxTime    time.Time // zero: unknown
 }
 
-// boundsOf reads a file's tag and, where asked, its statistics: parsing them takes long in a large table.
-func (t *Table) boundsOf(a *deltalog.Add, stats bool) bounds {
+// boundsOf reads a file's tag and, where asked, its statistics: parsing them takes long in a large table. n are
+// the system columns as statistics call them.
+func boundsOf(n Names, a *deltalog.Add, stats bool) bounds {
 	b := bounds{pmin: math.MinInt32, pmax: math.MaxInt32, omin: math.MinInt64, omax: math.MaxInt64, rows: -1}
 	b.ranges, b.exact = rangesTag(a)
 	if !stats {
@@ -106,7 +111,6 @@ func (t *Table) boundsOf(a *deltalog.Add, stats bool) bounds {
 	if s.NumRecords != nil && *s.NumRecords >= 0 {
 		b.rows = *s.NumRecords
 	}
-	n := t.Names
 	if n.Timestamp != "" {
 		var text string
 		if json.Unmarshal(s.MaxValues[n.Timestamp], &text) == nil {

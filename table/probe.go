@@ -45,6 +45,7 @@ func (s *scan) probe(ctx context.Context, files []*unit) ([]*unit, error) {
 
 func (s *scan) runs(ctx context.Context, u *unit) ([]*unit, error) {
 	p := &scan{t: s.t, opts: s.opts, ordered: true, probing: true, streamAbove: s.streamAbove, partitionColumn: s.partitionColumn, part: 0, off: 1,
+		mapping: s.mapping, names: s.names, stored: []arrow.Field{s.stored[s.part], s.stored[s.off]},
 		schema: arrow.NewSchema([]arrow.Field{s.schema.Field(s.part), s.schema.Field(s.off)}, nil)}
 	f, err := p.open(ctx, u)
 	if err != nil {
@@ -54,7 +55,6 @@ func (s *scan) runs(ctx context.Context, u *unit) ([]*unit, error) {
 	var out []*unit
 	var run *unit
 	var last key
-	row := int64(0)
 	for {
 		c, err := f.next()
 		if err == io.EOF {
@@ -64,7 +64,7 @@ func (s *scan) runs(ctx context.Context, u *unit) ([]*unit, error) {
 			return nil, err
 		}
 		for i := range c.parts {
-			k := c.key(i)
+			k, row := c.key(i), c.row+int64(i)
 			if run == nil || compareKey(k, last) <= 0 {
 				if len(out) == maxRuns {
 					return nil, fmt.Errorf("%w: more than %d sorted stretches; rewrite it sorted by partition and offset", ErrUnsorted, maxRuns)
@@ -72,7 +72,7 @@ func (s *scan) runs(ctx context.Context, u *unit) ([]*unit, error) {
 				if run != nil {
 					run.to = row
 				}
-				run = &unit{add: u.add, from: row, to: 1<<63 - 1, seq: u.seq}
+				run = &unit{add: u.add, deleted: u.deleted, from: row, to: 1<<63 - 1, seq: u.seq}
 				out = append(out, run)
 			}
 			if n := len(run.hulls); n > 0 && run.hulls[n-1].Partition == k.partition {
@@ -81,7 +81,6 @@ func (s *scan) runs(ctx context.Context, u *unit) ([]*unit, error) {
 				run.hulls = append(run.hulls, Range{k.partition, record.Offset(k.offset), record.Offset(k.offset) + 1})
 			}
 			last = k
-			row++
 		}
 		c.rb.Release()
 	}

@@ -58,6 +58,9 @@ type scan struct {
 	ranges          []Range       // normalized; nil: all
 	schema          *arrow.Schema // columns read: those asked for, then the keys if they are not among them
 	out             *arrow.Schema // columns given
+	stored          []arrow.Field // the columns of schema as data files have them
+	mapping         mapping
+	names           Names // of the system columns in data files and statistics
 	partitionColumn map[string]bool
 	ordered         bool
 	part, off       int // columns of the keys
@@ -89,33 +92,26 @@ func (t *Table) newScan(snap *deltalog.Snapshot, opts ScanOptions) (*scan, error
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	if err := checkReadable(snap); err != nil {
+	m, err := mappingOf(snap)
+	if err != nil {
 		return nil, err
 	}
 	full, err := t.Schema(snap)
 	if err != nil {
 		return nil, err
 	}
-	s := &scan{t: t, opts: opts, ranges: normalize(opts.Ranges), ordered: t.Names.Ordered(), partitionColumn: map[string]bool{}, streamAbove: 256 << 20}
+	s := &scan{t: t, opts: opts, mapping: m, names: m.names(t.Names), ranges: normalize(opts.Ranges), ordered: t.Names.Ordered(), partitionColumn: map[string]bool{}, streamAbove: 256 << 20}
 	if s.ranges != nil && !s.ordered {
 		return nil, errors.New("the table has no partition and offset columns to choose ranges by")
 	}
 	for _, c := range snap.Metadata().PartitionColumns {
 		s.partitionColumn[c] = true
 	}
-	return s, s.project(full)
-}
-
-// checkReadable refuses what the data files of a table may need and this package does not do.
-func checkReadable(snap *deltalog.Snapshot) error {
-	var missing []string
-	if mode := snap.Metadata().Configuration["delta.columnMapping.mode"]; mode != "" && mode != "none" && slices.Contains(snap.ReaderFeatures(), "columnMapping") {
-		missing = append(missing, "column mapping mode "+mode)
+	if err := s.project(full); err != nil {
+		return nil, err
 	}
-	if len(missing) > 0 {
-		return &deltalog.UnsupportedError{Features: missing}
-	}
-	return nil
+	s.stored, err = s.storedFields(s.schema.Fields())
+	return s, err
 }
 
 func (s *scan) project(full *arrow.Schema) error {
@@ -150,6 +146,18 @@ func (s *scan) project(full *arrow.Schema) error {
 	}
 	s.schema = arrow.NewSchema(fields, nil)
 	return nil
+}
+
+// storedFields gives columns as data files have them.
+func (s *scan) storedFields(fields []arrow.Field) ([]arrow.Field, error) {
+	out := make([]arrow.Field, len(fields))
+	for i, f := range fields {
+		var err error
+		if out[i], err = s.mapping.field(f); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // run reads the files and gives the batches. It returns only when all goroutines have ended.
@@ -259,16 +267,13 @@ func (s *scan) units(ctx context.Context, snap *deltalog.Snapshot) ([]*unit, err
 	var whole, unknown []*unit
 	seq := 0
 	for a := range snap.Files() {
-		b := s.t.boundsOf(a, s.ranges != nil || !s.opts.MinTimestamp.IsZero())
+		b := boundsOf(s.names, a, s.ranges != nil || !s.opts.MinTimestamp.IsZero())
 		seq++
 		if s.ranges != nil && !b.touches(s.ranges) {
 			continue
 		}
 		if !s.opts.MinTimestamp.IsZero() && !b.maxTime.IsZero() && b.maxTime.Before(s.opts.MinTimestamp) {
 			continue
-		}
-		if a.DeletionVector != nil {
-			return nil, &deltalog.UnsupportedError{Features: []string{"deletion vectors (file " + a.Path + " has one)"}}
 		}
 		u := &unit{add: a, to: 1<<63 - 1, seq: seq}
 		if s.ordered && !b.exact {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/decimal128"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
@@ -20,10 +21,18 @@ func widen(a arrow.Array, t arrow.DataType, mem memory.Allocator) (arrow.Array, 
 		return toMicros(a.(*array.Timestamp), t.(*arrow.TimestampType)), true
 	case from == to && to == arrow.DECIMAL128:
 		h, w := a.DataType().(*arrow.Decimal128Type), t.(*arrow.Decimal128Type)
-		if h.Scale != w.Scale || h.Precision > w.Precision {
-			return nil, false
+		if h.Scale == w.Scale && h.Precision <= w.Precision {
+			return view(a, t), true
 		}
-		return view(a, t), true
+		v := a.(*array.Decimal128).Values()
+		return toDecimal(a, w, w.Scale-h.Scale, func(i int) decimal128.Num { return v[i] })
+	case from == arrow.DATE32 && to == arrow.TIMESTAMP && t.(*arrow.TimestampType).TimeZone == "":
+		days := a.(*array.Date32).Date32Values()
+		out := make([]arrow.Timestamp, len(days))
+		for i, d := range days {
+			out[i] = saturate(arrow.Timestamp(d), 86400*1_000_000)
+		}
+		return fixed(a, t, arrow.GetBytes(out)), true
 	case from == arrow.STRING && to == arrow.BINARY, from == arrow.BINARY && to == arrow.STRING:
 		return view(a, t), true // not every writer marks strings
 	case to == arrow.NULL:
@@ -36,6 +45,10 @@ func widen(a arrow.Array, t arrow.DataType, mem memory.Allocator) (arrow.Array, 
 		return widenInt(a, a.Int16Values(), t)
 	case *array.Int32:
 		return widenInt(a, a.Int32Values(), t)
+	case *array.Int64:
+		if w, ok := t.(*arrow.Decimal128Type); ok {
+			return widenDecimal(a, a.Int64Values(), w)
+		}
 	case *array.Float32:
 		if to == arrow.FLOAT64 {
 			return convert[float32, float64](a, a.Float32Values(), t), true
@@ -45,6 +58,9 @@ func widen(a arrow.Array, t arrow.DataType, mem memory.Allocator) (arrow.Array, 
 }
 
 func widenInt[T ~int8 | ~int16 | ~int32](a arrow.Array, v []T, t arrow.DataType) (arrow.Array, bool) {
+	if d, ok := t.(*arrow.Decimal128Type); ok {
+		return widenDecimal(a, v, d)
+	}
 	w, ok := t.(arrow.FixedWidthDataType)
 	if !ok {
 		return nil, false
@@ -65,6 +81,29 @@ func widenInt[T ~int8 | ~int16 | ~int32](a arrow.Array, v []T, t arrow.DataType)
 		return convert[T, float64](a, v, t), true
 	}
 	return nil, false
+}
+
+func widenDecimal[T ~int8 | ~int16 | ~int32 | ~int64](a arrow.Array, v []T, t *arrow.Decimal128Type) (arrow.Array, bool) {
+	return toDecimal(a, t, t.Scale, func(i int) decimal128.Num { return decimal128.FromI64(int64(v[i])) })
+}
+
+// toDecimal multiplies the values by 10^up. It is false when one does not fit, or when digits would be lost.
+func toDecimal(a arrow.Array, t *arrow.Decimal128Type, up int32, value func(i int) decimal128.Num) (arrow.Array, bool) {
+	if up < 0 || up > t.Precision {
+		return nil, false
+	}
+	out := make([]decimal128.Num, a.Len())
+	for i := range out {
+		if a.IsNull(i) {
+			continue
+		}
+		x := value(i)
+		if !x.FitsInPrecision(t.Precision - up) {
+			return nil, false
+		}
+		out[i] = x.IncreaseScaleBy(up)
+	}
+	return fixed(a, t, arrow.GetBytes(out)), true
 }
 
 func narrowInt[T ~int8 | ~int16 | ~int32, U ~int8 | ~int16](a arrow.Array, v []T, t arrow.DataType) (arrow.Array, bool) {
