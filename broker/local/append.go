@@ -18,7 +18,7 @@ func (l *Log) Append(ctx context.Context, tp record.TopicPartition, batch []byte
 	if err != nil {
 		return broker.AppendResult{}, err
 	}
-	h, err := l.validate(p.topic.config(), batch)
+	h, err := l.validate(ctx, p.topic.config(), batch)
 	if err != nil {
 		return broker.AppendResult{}, fmt.Errorf("append to %s: %w", tp, err)
 	}

@@ -47,6 +47,7 @@ type Config struct {
 	MaxTimestampAhead time.Duration // how far a timestamp may lie ahead of Clock; default 1 h, negative: no limit
 	OpenSegments      int           // sealed segments whose files may stay open; default 256
 	MaxBatchMemory    int           // largest decompressed batch; default 128 MiB
+	ValidateMemory    int64         // what checking compressed batches holds, all together; default 256 MiB
 }
 
 func (c Config) withDefaults() Config {
@@ -69,6 +70,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.MaxTimestampAhead, time.Hour)
 	setDefault(&c.MaxBatchMemory, 128<<20)
 	setDefault(&c.OpenSegments, 256)
+	setDefault(&c.ValidateMemory, 256<<20)
 	return c
 }
 
@@ -87,7 +89,7 @@ func (c Config) validate() error {
 		return fmt.Errorf("local log: Durability %d is unknown", c.Durability)
 	case c.GroupDelay < 0 || c.GroupBytes < 0 || c.RetentionInterval < 0 || c.ProducerExpiry < 0:
 		return fmt.Errorf("local log: a delay or size is negative")
-	case c.CheckpointBytes < 1 || c.QueueBytes < 1 || c.MaxBatchMemory < 1 || c.OpenSegments < 1:
+	case c.CheckpointBytes < 1 || c.QueueBytes < 1 || c.MaxBatchMemory < 1 || c.OpenSegments < 1 || c.ValidateMemory < 1:
 		return fmt.Errorf("local log: a size is negative")
 	case c.JournalBytes < fileHeaderSize+frameHeaderSize:
 		return fmt.Errorf("local log: JournalBytes %d is too small", c.JournalBytes)

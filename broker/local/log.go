@@ -46,8 +46,8 @@ type Log struct {
 	handles *handles
 	budget  *semaphore.Weighted
 
-	entries   sync.Pool // *entry
-	iterators sync.Pool // *record.Iterator
+	entries    sync.Pool // *entry
+	validating *semaphore.Weighted
 
 	sinceCheckpoint atomic.Int64
 	sealedOpen      atomic.Int64  // files of sealed segments that a checkpoint will close
@@ -71,7 +71,8 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 	}
 	l := &Log{cfg: cfg, fs: cfg.FS, dataDir: path.Join(cfg.Dir, "data"), journalDir: path.Join(cfg.Dir, "journal"),
 		closed: make(chan struct{}), topics: map[string]*topic{}, queue: queue{wake: make(chan struct{}, 1)},
-		groups: make(chan group, 1), spare: make(chan []*entry, 4), budget: semaphore.NewWeighted(cfg.QueueBytes),
+		validating: semaphore.NewWeighted(cfg.ValidateMemory),
+		groups:     make(chan group, 1), spare: make(chan []*entry, 4), budget: semaphore.NewWeighted(cfg.QueueBytes),
 		checkpointWish: make(chan struct{}, 1), handles: newHandles(cfg.FS, cfg.OpenSegments)}
 	if err := l.makeDirs(); err != nil {
 		return nil, fmt.Errorf("open log: %w", err)

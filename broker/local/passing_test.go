@@ -100,6 +100,7 @@ func TestRotateCrash(t *testing.T) {
 		cfg := smallConfig(inject)
 		l := mustOpen(t, cfg)
 		mustCreate(t, l, "t", broker.TopicConfig{})
+		crashRNG := rand.New(rand.NewPCG(seed, 4)) // of the goroutine that is interrupted
 		var after *vfs.Mem
 		acked := map[record.Offset]string{}
 		var survived int
@@ -109,7 +110,7 @@ func TestRotateCrash(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if seen++; seen > k && after == nil {
-				after, survived = mem.Crash(rng, vfs.CrashMode(rng.IntN(3))), len(acked)
+				after, survived = mem.Crash(crashRNG, vfs.CrashMode(crashRNG.IntN(3))), len(acked)
 			}
 		})
 		for i := range 40 {

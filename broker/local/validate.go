@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -9,7 +10,7 @@ import (
 )
 
 // validate checks a batch as a Kafka broker does and stamps it for topics that want the broker's time.
-func (l *Log) validate(cfg *broker.TopicConfig, batch []byte) (record.BatchHeader, error) {
+func (l *Log) validate(ctx context.Context, cfg *broker.TopicConfig, batch []byte) (record.BatchHeader, error) {
 	h, err := record.ParseHeader(batch)
 	switch {
 	case err != nil:
@@ -26,7 +27,7 @@ func (l *Log) validate(cfg *broker.TopicConfig, batch []byte) (record.BatchHeade
 	if err := l.validateHeader(h); err != nil {
 		return h, err
 	}
-	if err := l.validateRecords(cfg, b); err != nil {
+	if err := l.validateRecords(ctx, cfg, b); err != nil {
 		return h, err
 	}
 	now := l.cfg.Clock().UnixMilli()
@@ -56,28 +57,29 @@ func (l *Log) validateHeader(h record.BatchHeader) error {
 	return nil
 }
 
-// validateRecords decodes the records once, so that a batch whose records contradict its header is the
-// producer's error and not a reader's.
-func (l *Log) validateRecords(cfg *broker.TopicConfig, b record.Batch) error {
-	it, _ := l.iterators.Get().(*record.Iterator)
-	if it == nil {
-		it = &record.Iterator{MaxBytes: l.cfg.MaxBatchMemory}
-	}
-	defer l.iterators.Put(it)
-	if err := it.Reset(b); err != nil {
-		return fmt.Errorf("%w: %w", broker.ErrCorruptBatch, err)
-	}
-	for want := b.BaseOffset; it.Next(); want++ {
-		rec := it.Record()
-		if rec.Offset != want {
-			return fmt.Errorf("%w: record %d has offset delta %d", broker.ErrInvalidRecord, want-b.BaseOffset, rec.Offset-b.BaseOffset)
+// validateRecords looks at every record once, so that a batch whose records contradict its header is the
+// producer's error and not a reader's. Readers hold a decompressed batch, so MaxBatchMemory bounds it here; this
+// only passes through it, and what all validations hold together is bounded too (I8).
+func (l *Log) validateRecords(ctx context.Context, cfg *broker.TopicConfig, b record.Batch) error {
+	if need := min(b.ScanMemory(), l.cfg.ValidateMemory); need > 0 {
+		if err := l.validating.Acquire(ctx, need); err != nil {
+			return err
 		}
-		if cfg.Compact && rec.Key == nil {
-			return fmt.Errorf("%w: record %d of a compacted topic has no key", broker.ErrInvalidRecord, want-b.BaseOffset)
+		defer l.validating.Release(need)
+	}
+	want := int32(0)
+	err := record.Scan(b, l.cfg.MaxBatchMemory, func(s record.Shape) error {
+		if s.Delta != want {
+			return fmt.Errorf("%w: record %d has offset delta %d", broker.ErrInvalidRecord, want, s.Delta)
 		}
+		if cfg.Compact && !s.HasKey {
+			return fmt.Errorf("%w: record %d of a compacted topic has no key", broker.ErrInvalidRecord, want)
+		}
+		want++
+		return nil
+	})
+	if errors.Is(err, record.ErrCorrupt) {
+		return fmt.Errorf("%w: %w", broker.ErrInvalidRecord, err)
 	}
-	if err := it.Err(); err != nil {
-		return errors.Join(broker.ErrInvalidRecord, err)
-	}
-	return nil
+	return err
 }

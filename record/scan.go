@@ -1,0 +1,224 @@
+package record
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/s2"
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
+)
+
+// scanBuffer is how much of the decompressed records a Scan holds beside what the codec needs.
+const scanBuffer = 32 << 10
+
+// scanWindow is the largest zstd window that needs no special decoder: compressors use more only when asked.
+const scanWindow = 8 << 20
+
+// keepBlock is the largest snappy block whose memory is kept for the next batch.
+const keepBlock = 1 << 20
+
+// Shape is what Scan tells of one record.
+type Shape struct {
+	Delta  int32 // offset in the batch
+	HasKey bool  // the key is not null
+}
+
+// Pools of what a Scan uses; see the note at the pools of compressors.
+var (
+	windows     = sync.Pool{New: func() any { return &scanWindowed{buf: make([]byte, scanBuffer)} }}
+	zstdStreams = sync.Pool{New: func() any { return newZstdStream(scanWindow) }}
+)
+
+// newZstdStream gives a decoder that holds a window and a block, and starts no goroutine.
+func newZstdStream(window uint64) *zstd.Decoder {
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxWindow(window), zstd.WithDecodeBuffersBelow(0))
+	if err != nil {
+		return nil // constant options: cannot be; Scan turns it into an error
+	}
+	return d
+}
+
+// ScanMemory gives about how many bytes Scan holds at once for a batch, whatever its records decompress to. It
+// depends on what the compressor asks of a decompressor, so a caller that scans for others can bound the sum (I8).
+func (b Batch) ScanMemory() int64 {
+	if len(b.Raw) < HeaderSize {
+		return scanBuffer
+	}
+	src := b.Raw[HeaderSize:]
+	switch b.Codec() {
+	case None:
+		return 0
+	case Snappy:
+		return scanBuffer + int64(largestSnappyBlock(src))
+	case LZ4:
+		return scanBuffer + 9<<20 // two blocks of the largest size
+	case Zstd:
+		if zstdWindow(src) > scanWindow {
+			return scanBuffer + 2*DefaultMaxBytes
+		}
+		return scanBuffer + 2*scanWindow
+	}
+	return scanBuffer + 64<<10
+}
+
+// zstdWindow gives the window that the first frame asks for.
+func zstdWindow(src []byte) uint64 {
+	var h zstd.Header
+	if err := h.Decode(src); err != nil {
+		return 0 // decoding will say what is wrong
+	}
+	if h.SingleSegment {
+		return h.FrameContentSize
+	}
+	return h.WindowSize
+}
+
+// snappyBlocks calls visit for each raw snappy block, until it says no.
+func snappyBlocks(src []byte, visit func(block []byte) error) error {
+	if !isXerial(src) {
+		return visit(src)
+	}
+	for src = src[len(xerialHeader):]; len(src) > 0; {
+		if len(src) < 4 {
+			return io.ErrUnexpectedEOF
+		}
+		n := binary.BigEndian.Uint32(src)
+		if uint64(n) > uint64(len(src)-4) {
+			return io.ErrUnexpectedEOF
+		}
+		if err := visit(src[4 : 4+n]); err != nil {
+			return err
+		}
+		src = src[4+n:]
+	}
+	return nil
+}
+
+func largestSnappyBlock(src []byte) (most int) {
+	_ = snappyBlocks(src, func(block []byte) error { // decoding will say what is wrong
+		if n, err := s2.DecodedLen(block); err == nil {
+			most = max(most, min(n, 64*len(block)))
+		}
+		return nil
+	})
+	return most
+}
+
+// Scan checks the records of a batch exactly as Iterator does and calls visit for each, but never holds them: its
+// memory does not depend on what they decompress to (see ScanMemory). maxBytes bounds their size all the same; 0
+// means DefaultMaxBytes. It does not verify the CRC. An error of visit ends it.
+func Scan(b Batch, maxBytes int, visit func(Shape) error) error {
+	if len(b.Raw) < HeaderSize || len(b.Raw) < b.Size() {
+		return ErrTruncated
+	}
+	if err := b.check(); err != nil {
+		return err
+	}
+	body := b.Raw[HeaderSize:b.Size()]
+	if maxBytes <= 0 {
+		maxBytes = DefaultMaxBytes
+	}
+	w := windows.Get().(*scanWindowed)
+	defer windows.Put(w)
+	w.reset(b.Codec(), maxBytes)
+	defer w.reset(None, 0)
+	s := scan{w: w, h: b.BatchHeader, visit: visit}
+	switch codec := b.Codec(); {
+	case codec > Zstd:
+		return corrupt(posAttributes, int64(Zstd), int64(codec), "compression codec")
+	case codec != None && b.Count == 0 && len(body) == 0: // what is left of a batch after compaction
+		return nil
+	case codec == None:
+		w.have, w.end, w.limit = body, true, math.MaxInt
+		return s.run()
+	case codec == Snappy:
+		return s.snappy(body)
+	}
+	in := bytesReaders.Get().(*bytes.Reader)
+	defer putBytesReader(in)
+	in.Reset(body)
+	release, err := w.open(b.Codec(), in, zstdWindow(body))
+	if err != nil {
+		return w.failed(err)
+	}
+	defer release()
+	return s.run()
+}
+
+// open makes the window read what the codec decompresses.
+func (w *scanWindowed) open(codec Codec, in io.Reader, window uint64) (release func(), err error) {
+	switch codec {
+	case Gzip:
+		r := gzipReaders.Get().(*gzip.Reader)
+		w.r = r
+		return func() { gzipReaders.Put(r) }, r.Reset(in)
+	case LZ4:
+		r := lz4.NewReader(in) // not from the pool: see decompressLZ4
+		w.r = r
+		return func() {}, nil
+	}
+	if window > DefaultMaxBytes {
+		return nil, errTooLarge
+	}
+	d, _ := zstdStreams.Get().(*zstd.Decoder)
+	release = func() {
+		_ = d.Reset(nil) // lets the input go
+		zstdStreams.Put(d)
+	}
+	if window > scanWindow {
+		zstdStreams.Put(d)
+		d = newZstdStream(DefaultMaxBytes)
+		release = func() { d.Close() }
+	}
+	if d == nil {
+		return nil, errors.New("no zstd decoder")
+	}
+	w.r = d
+	return release, d.Reset(in)
+}
+
+// snappy decompresses block after block.
+func (s *scan) snappy(body []byte) error {
+	var blocks [][]byte
+	if err := snappyBlocks(body, func(b []byte) error { blocks = append(blocks, b); return nil }); err != nil {
+		return s.w.failed(err)
+	}
+	r := &snappyReader{blocks: blocks, limit: s.w.limit, buf: s.w.block}
+	s.w.r = r
+	err := s.run()
+	if cap(r.buf) <= keepBlock {
+		s.w.block = r.buf
+	}
+	return err
+}
+
+// snappyReader gives the content of raw snappy blocks.
+type snappyReader struct {
+	blocks [][]byte
+	limit  int
+	buf    []byte
+	left   []byte
+}
+
+func (r *snappyReader) Read(p []byte) (int, error) {
+	for len(r.left) == 0 {
+		if len(r.blocks) == 0 {
+			return 0, io.EOF
+		}
+		var err error
+		if r.buf, err = appendSnappy(r.buf[:0], r.blocks[0], r.limit); err != nil {
+			return 0, err
+		}
+		r.left, r.blocks = r.buf, r.blocks[1:]
+	}
+	n := copy(p, r.left)
+	r.left = r.left[n:]
+	return n, nil
+}
