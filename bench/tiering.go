@@ -13,6 +13,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/broker/local"
 	"github.com/ledgerlake/ledgerlake/committer"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
+	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/objstore/dir"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
@@ -103,12 +104,8 @@ func drain(ctx context.Context, log *local.Log, at string, payload *arrow.Schema
 	tr, err := tiering.Open(ctx, tiering.Config{
 		Source: log, Topic: logTopic, App: logTopic, Table: t, Format: tiering.FormatJSON,
 		Committer: committer.NewDirect(t.Log), UntilEnd: true,
-		OpenDeadLetters: func(ctx context.Context) (*table.Table, error) {
-			store, err := dir.Open(dir.Config{Root: at + "_dead_letters", FS: vfs.OS()})
-			if err != nil {
-				return nil, err
-			}
-			return tiering.OpenDeadLetters(ctx, store)
+		DeadLetterStore: func(context.Context) (objstore.Store, error) {
+			return dir.Open(dir.Config{Root: at + "_dead_letters", FS: vfs.OS()})
 		},
 	})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/committer"
+	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/table"
 )
 
@@ -45,9 +46,9 @@ type Config struct {
 	Committer committer.Committer // default: committer.NewDirect of the table's log
 	Format    string              // FormatJSON or FormatRaw
 
-	// DeadLetters takes what cannot be decoded; nil: OpenDeadLetters is called when there is a first one.
+	// DeadLetters takes what cannot be decoded; nil: its table is in DeadLetterStore, made when there is a first one.
 	DeadLetters     *table.Table
-	OpenDeadLetters func(ctx context.Context) (*table.Table, error)
+	DeadLetterStore func(ctx context.Context) (objstore.Store, error) // called at most once unless it fails
 
 	Partitions []int32   // nil: all of the topic, also those added later
 	Manual     bool      // only what Assign gives
@@ -130,8 +131,8 @@ func (c Config) validate() error {
 		return errors.New("a table is needed")
 	case c.Format != FormatJSON && c.Format != FormatRaw:
 		return fmt.Errorf("format %q is not %s or %s", c.Format, FormatJSON, FormatRaw)
-	case c.DeadLetters == nil && c.OpenDeadLetters == nil:
-		return errors.New("a dead letter table is needed, or a function that opens it")
+	case c.DeadLetters == nil && c.DeadLetterStore == nil:
+		return errors.New("a dead letter table is needed, or a store for it")
 	case !c.Table.Names.Ordered():
 		return errors.New("the table has no partition and offset columns, so rows could not be told apart")
 	case c.Manual && c.UntilEnd:

@@ -40,15 +40,9 @@ func (s *session) flush(ctx context.Context, outs []*output) (ranges []committer
 	if err != nil {
 		return nil, err
 	}
-	if len(all.dead) > 0 {
-		if err := s.checkTable(ctx, all.ranges); err != nil {
-			s.discard(ctx, adds)
-			return nil, err
-		}
-		if err := s.t.bury(ctx, all.dead); err != nil {
-			s.discard(ctx, adds)
-			return nil, err
-		}
+	if err := s.bury(ctx, all); err != nil {
+		s.discard(ctx, adds)
+		return nil, err
 	}
 	version, err := s.commit(ctx, all, adds)
 	if err != nil {
@@ -71,11 +65,12 @@ func merge(outs []*output) *output {
 		all.files = append(all.files, o.files...)
 		all.rest = append(all.rest, o.rest...)
 		all.dead = append(all.dead, o.dead...)
-		all.lost = append(all.lost, o.lost...)
+		all.passed = append(all.passed, o.passed...)
 		all.rows += o.rows
 		all.records += o.records
 		all.bytes += o.bytes
 	}
+	all.lost = all.passed
 	slices.SortFunc(all.ranges, func(a, b committer.Range) int { return cmp.Compare(a.Partition, b.Partition) })
 	slices.SortFunc(all.rest, func(a, b *rows) int { return cmp.Compare(a.partition, b.partition) })
 	slices.SortFunc(all.dead, func(a, b deadLetter) int {

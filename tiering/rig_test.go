@@ -53,7 +53,7 @@ func newRig(t testing.TB, partitions int) *rig {
 	r.cfg = tiering.Config{
 		Source: r.log, Topic: "orders", Format: tiering.FormatJSON, UntilEnd: true, Workers: 2,
 		RetryBase: time.Microsecond, RetryMax: time.Millisecond,
-		OpenDeadLetters: func(ctx context.Context) (*table.Table, error) { return tiering.OpenDeadLetters(ctx, r.dead) },
+		DeadLetterStore: func(context.Context) (objstore.Store, error) { return r.dead, nil },
 	}
 	return r
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
 )
@@ -19,17 +20,18 @@ type Tierer struct {
 	stats *counters
 	poke  chan struct{} // the assignment changed
 
-	mu       sync.Mutex
-	started  bool
-	running  bool
-	assigned map[int32]*assignment // Manual
-	restart  bool                  // partitions were lost: buffers of the session hold their rows
-	targets  map[int32]record.Offset
-	suspects map[suspectKey]int
-	moved    bool // a commit was made since the last failure
-	dead     *table.Table
-	ownDead  bool // opened here, so closed here
-	noHold   bool
+	mu        sync.Mutex
+	started   bool
+	running   bool
+	assigned  map[int32]*assignment // Manual
+	restart   bool                  // partitions were lost: buffers of the session hold their rows
+	targets   map[int32]record.Offset
+	suspects  map[suspectKey]int
+	moved     bool         // a commit was made since the last failure
+	dead      *table.Table // nil: not there yet, or not looked for
+	deadStore objstore.Store
+	ownDead   bool // opened here, so closed here
+	noHold    bool
 }
 
 type assignment struct {

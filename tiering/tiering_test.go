@@ -522,7 +522,7 @@ func TestConfigErrors(t *testing.T) {
 		"format":      func(c *tiering.Config) { c.Format = "avro" },
 		"gap policy":  func(c *tiering.Config) { c.OnGap = "skip" },
 		"table":       func(c *tiering.Config) { c.Table = nil },
-		"dead letter": func(c *tiering.Config) { c.OpenDeadLetters = nil },
+		"dead letter": func(c *tiering.Config) { c.DeadLetterStore = nil },
 		"budget":      func(c *tiering.Config) { c.MemoryBudget = 1 },
 		"bounded":     func(c *tiering.Config) { c.Manual = true },
 	} {

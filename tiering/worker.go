@@ -31,7 +31,8 @@ type output struct {
 	files   []*table.FileWriter // not closed yet
 	rest    []*rows             // columns that go to the shared file
 	dead    []deadLetter
-	lost    []committer.Range
+	passed  []committer.Range // ranges that the log has lost
+	lost    []committer.Range // what of them has no dead letter either
 	rows    int64
 	records int64 // rows and dead letters
 	bytes   int64 // of keys and values
@@ -145,7 +146,7 @@ func (w *worker) decode(ctx context.Context, c *chunk) error {
 		return err
 	}
 	if c.lost {
-		w.out.lost = append(w.out.lost, committer.Range{Partition: c.partition, From: c.from, To: c.next})
+		w.out.passed = append(w.out.passed, committer.Range{Partition: c.partition, From: c.from, To: c.next})
 		cur.decided = c.next
 		return nil
 	}

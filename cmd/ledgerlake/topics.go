@@ -89,19 +89,11 @@ func (p *topicPlan) open(ctx context.Context) (*tiering.Tierer, *table.Table, er
 	cfg.Source, cfg.Topic, cfg.App = p.source, p.topic, p.app
 	cfg.Table, cfg.Format, cfg.Logger = t, format, p.log
 	cfg.Committer = committer.NewDirect(t.Log)
-	cfg.OpenDeadLetters = func(ctx context.Context) (*table.Table, error) {
-		return openDeadLetters(ctx, p)
+	cfg.DeadLetterStore = func(ctx context.Context) (objstore.Store, error) {
+		return p.openStore(ctx, p.tableURL+"_dead_letters")
 	}
 	tr, err := tiering.Open(ctx, cfg)
 	return tr, t, err
-}
-
-func openDeadLetters(ctx context.Context, p *topicPlan) (*table.Table, error) {
-	store, err := p.openStore(ctx, p.tableURL+"_dead_letters")
-	if err != nil {
-		return nil, err
-	}
-	return tiering.OpenDeadLetters(ctx, store)
 }
 
 // tierers runs a tierer for each topic of a served log, also for topics made later. A topic that fails is

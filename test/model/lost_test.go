@@ -20,7 +20,7 @@ import (
 func (w *world) tierAs(change func(*tiering.Config)) error {
 	cfg := tiering.Config{
 		Source: w.log, Topic: topic, Table: w.table, Format: tiering.FormatJSON, UntilEnd: true,
-		OpenDeadLetters: func(ctx context.Context) (*table.Table, error) { return tiering.OpenDeadLetters(ctx, w.dead) },
+		DeadLetterStore: func(context.Context) (objstore.Store, error) { return w.dead, nil },
 	}
 	change(&cfg)
 	tr, err := tiering.Open(w.t.Context(), cfg)

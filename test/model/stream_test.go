@@ -21,6 +21,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/committer"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
+	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/objstore/mem"
 	"github.com/ledgerlake/ledgerlake/reader"
 	"github.com/ledgerlake/ledgerlake/record"
@@ -140,7 +141,7 @@ func (w *world) tierWith(faults int) {
 	tr, err := tiering.Open(w.t.Context(), tiering.Config{
 		Source: source, Topic: topic, App: topic, Table: w.table, Format: tiering.FormatJSON,
 		Committer: committer.NewDirect(w.table.Log), UntilEnd: true, MaxRows: 1 + w.rng.IntN(60),
-		OpenDeadLetters: func(ctx context.Context) (*table.Table, error) { return tiering.OpenDeadLetters(ctx, w.dead) },
+		DeadLetterStore: func(context.Context) (objstore.Store, error) { return w.dead, nil },
 	})
 	if err == nil {
 		err = errors.Join(tr.Run(w.t.Context()), tr.Close())

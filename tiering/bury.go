@@ -1,0 +1,363 @@
+package tiering
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/ledgerlake/ledgerlake/committer"
+	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/objstore"
+	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/table"
+)
+
+// Dead letters are committed before the rows around them, in a commit of another table. When the rows' commit
+// does not follow (a crash, a refusal), the dead letter table holds letters of offsets that are not decided, and
+// the next try may judge these records otherwise, by a new schema or format. So each commit first makes the dead
+// letter table say of its ranges exactly what it says itself: letters that are missing are added, letters of
+// records that are rows now are taken out. An offset is then never both, nor neither (I3, I7).
+//
+// The txn of the dead letter table is the last offset that ever had a letter. In the normal case it lies below
+// the ranges and nothing is read. It also makes two writers of a partition meet: one of two commits is refused.
+
+// place is where a record stands.
+type place struct {
+	partition int32
+	offset    record.Offset
+}
+
+func comparePlaces(a, b place) int {
+	return cmp.Or(cmp.Compare(a.partition, b.partition), cmp.Compare(a.offset, b.offset))
+}
+
+// bury brings the dead letters of a commit's ranges in line with it.
+func (s *session) bury(ctx context.Context, all *output) error {
+	for try := 1; ; try++ {
+		err := s.tryBury(ctx, all)
+		if err == nil || ctx.Err() != nil || stale(err) || permanent(err) {
+			return err
+		}
+		if !moved(err) {
+			s.t.cfg.Logger.Warn("commit of dead letters failed, will be tried again", "topic", s.t.cfg.Topic, "try", try, "error", err)
+		}
+		sleep(ctx, s.t.cfg.pause(try))
+	}
+}
+
+// moved says whether another writer of the dead letter table was faster.
+func moved(err error) bool {
+	var conflict *deltalog.TxnConflictError
+	return errors.As(err, &conflict) || errors.Is(err, deltalog.ErrConcurrentDelete)
+}
+
+func (s *session) tryBury(ctx context.Context, all *output) error {
+	tab, snap, err := s.t.deadTable(ctx, len(all.dead) > 0)
+	if err != nil || tab == nil {
+		return err
+	}
+	have, err := letters(ctx, tab, snap, s.t.cfg.App, all.ranges)
+	if err != nil {
+		return fmt.Errorf("read dead letters: %w", err)
+	}
+	all.lost = withoutPlaces(all.passed, have) // a letter of a record that the log has lost since is all there is of it
+	missing, gone := compareLetters(all, have)
+	if len(missing) == 0 && len(gone) == 0 {
+		return nil
+	}
+	if err := s.checkTable(ctx, all.ranges); err != nil {
+		return err
+	}
+	c := deltalog.Commit{
+		ReadVersion: snap.Version(), Incarnation: snap.Metadata().ID, Operation: "STREAMING UPDATE", BlindAppend: len(gone) == 0,
+		Parameters: map[string]string{"outputMode": "Append", "queryId": s.t.cfg.App}, Txns: s.t.deadTxns(snap, missing, gone),
+	}
+	if len(gone) > 0 {
+		if err := s.t.exhume(ctx, tab, snap, gone, &c); err != nil {
+			return fmt.Errorf("take out dead letters: %w", err)
+		}
+		s.t.cfg.Logger.Info("dead letters of records that fit now are taken out", "topic", s.t.cfg.Topic, "letters", len(gone))
+	}
+	if len(missing) > 0 {
+		add, err := s.t.writeDead(ctx, tab, snap, missing)
+		if err != nil {
+			return err
+		}
+		c.Adds = append(c.Adds, add)
+	}
+	if _, err := tab.Log.Commit(ctx, c); err != nil {
+		return fmt.Errorf("commit dead letters: %w", err)
+	}
+	return nil
+}
+
+// deadTable gives the dead letter table with its newest snapshot; nil when there is none and none is to be made.
+func (t *Tierer) deadTable(ctx context.Context, create bool) (*table.Table, *deltalog.Snapshot, error) {
+	t.mu.Lock()
+	tab, store, own := t.dead, t.deadStore, t.ownDead
+	t.mu.Unlock()
+	if tab != nil {
+		snap, err := tab.Refresh(ctx)
+		if err == nil || !errors.Is(err, deltalog.ErrNotTable) || !own {
+			return tab, snap, err
+		}
+		if err := t.setDead(store, nil); err != nil { // somebody has dropped it
+			return nil, nil, err
+		}
+	}
+	var err error
+	if store == nil {
+		if store, err = t.cfg.DeadLetterStore(ctx); err != nil {
+			return nil, nil, fmt.Errorf("open store of dead letters: %w", err)
+		}
+	}
+	if create {
+		tab, err = OpenDeadLetters(ctx, store)
+	} else {
+		tab, err = table.Open(ctx, store, table.Config{})
+		if errors.Is(err, deltalog.ErrNotTable) {
+			return nil, nil, t.setDead(store, nil)
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := t.setDead(store, tab); err != nil {
+		return nil, nil, err
+	}
+	snap, err := tab.Refresh(ctx)
+	return tab, snap, err
+}
+
+// setDead remembers the dead letter table, and closes one that was opened here before.
+func (t *Tierer) setDead(store objstore.Store, tab *table.Table) error {
+	t.mu.Lock()
+	old := t.dead
+	t.dead, t.deadStore, t.ownDead = tab, store, tab != nil
+	t.mu.Unlock()
+	if old != nil {
+		return old.Close()
+	}
+	return nil
+}
+
+// letters gives the places in the ranges that have a dead letter, sorted.
+func letters(ctx context.Context, tab *table.Table, snap *deltalog.Snapshot, app string, ranges []committer.Range) ([]place, error) {
+	var look []table.Range
+	for _, r := range ranges {
+		if end, ok := table.LakeEnd(snap, app, r.Partition); ok && end > r.From {
+			look = append(look, table.Range{Partition: r.Partition, From: r.From, To: min(r.To, end)})
+		}
+	}
+	if len(look) == 0 {
+		return nil, nil
+	}
+	var out []place
+	for rb, err := range tab.Scan(ctx, snap, table.ScanOptions{Ranges: look, Columns: []string{tab.Names.Partition, tab.Names.Offset}}) {
+		if err != nil {
+			return nil, err
+		}
+		at, err := places(rb, tab.Names)
+		rb.Release()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, at...)
+	}
+	slices.SortFunc(out, comparePlaces)
+	return out, nil
+}
+
+// places reads the coordinates of rows.
+func places(rb arrow.RecordBatch, names table.Names) ([]place, error) {
+	column := func(name string) arrow.Array {
+		if i := rb.Schema().FieldIndices(name); len(i) == 1 {
+			return rb.Column(i[0])
+		}
+		return nil
+	}
+	parts, ok1 := column(names.Partition).(*array.Int32)
+	offsets, ok2 := column(names.Offset).(*array.Int64)
+	if !ok1 || !ok2 {
+		return nil, fmt.Errorf("columns %s and %s are not int and long", names.Partition, names.Offset)
+	}
+	out := make([]place, rb.NumRows())
+	for i := range out {
+		out[i] = place{parts.Value(i), record.Offset(offsets.Value(i))}
+	}
+	return out, nil
+}
+
+// compareLetters gives the dead letters that the table lacks, and the places whose letters are none any more.
+func compareLetters(all *output, have []place) (missing []deadLetter, gone []place) {
+	want := make([]place, len(all.dead)) // sorted as all.dead is
+	for i, d := range all.dead {
+		want[i] = place{d.partition, d.offset}
+		if _, ok := slices.BinarySearchFunc(have, want[i], comparePlaces); !ok {
+			missing = append(missing, d)
+		}
+	}
+	for _, p := range have {
+		if _, ok := slices.BinarySearchFunc(want, p, comparePlaces); !ok && !all.overLost(p) {
+			gone = append(gone, p)
+		}
+	}
+	return missing, gone
+}
+
+// overLost says whether the log has lost the records around a place: there is no other word on it then.
+func (o *output) overLost(p place) bool {
+	return slices.ContainsFunc(o.passed, func(r committer.Range) bool {
+		return r.Partition == p.partition && r.From <= p.offset && p.offset < r.To
+	})
+}
+
+// withoutPlaces takes single offsets out of ranges.
+func withoutPlaces(ranges []committer.Range, at []place) []committer.Range {
+	for _, p := range at {
+		i := slices.IndexFunc(ranges, func(r committer.Range) bool {
+			return r.Partition == p.partition && r.From <= p.offset && p.offset < r.To
+		})
+		if i < 0 {
+			continue
+		}
+		r := ranges[i]
+		ranges = slices.Replace(slices.Clone(ranges), i, i+1,
+			committer.Range{Partition: r.Partition, From: r.From, To: p.offset}, committer.Range{Partition: r.Partition, From: p.offset + 1, To: r.To})
+	}
+	return slices.DeleteFunc(slices.Clone(ranges), func(r committer.Range) bool { return r.From >= r.To })
+}
+
+// deadTxns moves the positions of the partitions that a commit of dead letters touches. They never go back.
+func (t *Tierer) deadTxns(snap *deltalog.Snapshot, missing []deadLetter, gone []place) []deltalog.Txn {
+	last := map[int32]record.Offset{}
+	touch := func(p int32, o record.Offset) {
+		if end, ok := table.LakeEnd(snap, t.cfg.App, p); ok {
+			o = max(o, end-1)
+		}
+		last[p] = max(last[p], o)
+	}
+	for _, d := range missing {
+		touch(d.partition, d.offset)
+	}
+	for _, p := range gone {
+		touch(p.partition, p.offset)
+	}
+	var txns []deltalog.Txn
+	for p, o := range last {
+		txns = append(txns, deltalog.Txn{AppID: table.AppID(t.cfg.App, p), Version: int64(o)})
+	}
+	return txns
+}
+
+// exhume adds to a commit what takes dead letters out of the table: the files that hold them go, and what else
+// they hold is written again.
+func (t *Tierer) exhume(ctx context.Context, tab *table.Table, snap *deltalog.Snapshot, gone []place, c *deltalog.Commit) error {
+	files, ranges := closure(tab, snap, gone)
+	now := t.cfg.Clock().UnixMilli()
+	for _, f := range files {
+		c.Removes = append(c.Removes, deltalog.RemoveOf(f.Add, now, true))
+	}
+	w, err := tab.NewFileWriter(ctx, table.WriterOptions{Snapshot: snap})
+	if err != nil {
+		return err
+	}
+	if err := t.copyLetters(ctx, tab, snap, ranges, gone, w); err != nil {
+		return errors.Join(err, w.Abort())
+	}
+	add, err := w.Close(ctx)
+	if errors.Is(err, table.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	c.Adds = append(c.Adds, add)
+	return nil
+}
+
+// closure gives the files that hold the letters, and ranges that hold all rows of these files and no row of
+// another one. The ranges of a file can be wider than its rows, so other files may have to come along.
+func closure(tab *table.Table, snap *deltalog.Snapshot, gone []place) ([]table.FileRange, []table.Range) {
+	ranges := make([]table.Range, len(gone))
+	for i, p := range gone {
+		ranges[i] = table.Range{Partition: p.partition, From: p.offset, To: p.offset + 1}
+	}
+	for n := -1; ; {
+		files := tab.FilesFor(snap, ranges)
+		if len(files) == n {
+			return files, ranges
+		}
+		n = len(files)
+		for _, f := range files {
+			if f.Ranges == nil { // nobody knows what it holds
+				return tab.FilesFor(snap, nil), nil
+			}
+			ranges = append(ranges, f.Ranges...)
+		}
+	}
+}
+
+// copyLetters writes the rows of the ranges (nil: all) without those that are gone, partition by partition.
+func (t *Tierer) copyLetters(ctx context.Context, tab *table.Table, snap *deltalog.Snapshot, ranges []table.Range, gone []place, w *table.FileWriter) error {
+	byPartition := [][]table.Range{nil}
+	if ranges != nil {
+		byPartition = nil
+		slices.SortFunc(ranges, func(a, b table.Range) int { return int(a.Partition) - int(b.Partition) })
+		for i, r := range ranges {
+			if i == 0 || ranges[i-1].Partition != r.Partition {
+				byPartition = append(byPartition, nil)
+			}
+			last := len(byPartition) - 1
+			byPartition[last] = append(byPartition[last], r)
+		}
+	}
+	names := make([]string, w.Schema().NumFields())
+	for i := range names {
+		names[i] = w.Schema().Field(i).Name
+	}
+	for _, rs := range byPartition {
+		for rb, err := range tab.Scan(ctx, snap, table.ScanOptions{Ranges: rs, Columns: names}) {
+			if err != nil {
+				return err
+			}
+			err = writeWithout(w, rb, tab.Names, gone)
+			rb.Release()
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// writeWithout writes the rows of a batch that are not gone.
+func writeWithout(w *table.FileWriter, rb arrow.RecordBatch, names table.Names, gone []place) error {
+	at, err := places(rb, names)
+	if err != nil {
+		return err
+	}
+	from := 0
+	for i := 0; i <= len(at); i++ {
+		if i < len(at) {
+			if _, ok := slices.BinarySearchFunc(gone, at[i], comparePlaces); !ok {
+				continue
+			}
+		}
+		if i > from {
+			part := rb.NewSlice(int64(from), int64(i))
+			err := w.Write(part)
+			part.Release()
+			if err != nil {
+				return err
+			}
+		}
+		from = i + 1
+	}
+	return nil
+}
