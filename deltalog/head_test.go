@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"testing"
 	"time"
 
@@ -110,5 +111,43 @@ func TestOldFilesAreTrusted(t *testing.T) {
 	mustSnapshot(t, l)
 	if n := store.Calls() - before; n != 1 {
 		t.Errorf("a look cost %d calls", n)
+	}
+}
+
+// TestOutcomeUnknownAfterCleanup loses the answer of a commit, and then the commits where it could be are cleaned
+// up: it must not be said that the commit is not in the table, for its files would be removed (I1).
+func TestOutcomeUnknownAfterCleanup(t *testing.T) {
+	store := mem.New()
+	l := mustCreate(t, store, Config{RetryBase: time.Microsecond, RetryMax: time.Millisecond})
+	other, err := Open(t.Context(), store, Config{CheckpointInterval: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	lost, cleaned := false, false
+	store.SetHook(func(_ context.Context, c mem.Call) mem.Fault {
+		switch {
+		case c.Op == mem.OpPutIfAbsent && !lost:
+			lost = true
+			return mem.Fault{After: errors.New("the answer is lost")}
+		case lost && !cleaned:
+			cleaned = true
+			for range 2 {
+				mustCommit(t, other, Commit{Operation: "WRITE", ReadVersion: 1, BlindAppend: true, Adds: []Add{add("theirs.parquet")}})
+				other.work.Wait()
+			}
+			remove(t, store, commitName(1))
+			remove(t, store, commitName(2))
+		}
+		return mem.Fault{}
+	})
+	_, err = l.Commit(t.Context(), Commit{Operation: "WRITE", ReadVersion: 0, BlindAppend: true, Adds: []Add{add("ours.parquet")},
+		Txns: []Txn{{AppID: "a", Version: 1}}})
+	store.SetHook(nil)
+	if !errors.Is(err, objstore.ErrUnknownOutcome) {
+		t.Errorf("Commit = %v, want an unknown outcome", err)
+	}
+	if !strings.Contains(paths(loadAll(t, store)), "ours.parquet") {
+		t.Error("the test has not shown the case: the commit is not in the table")
 	}
 }

@@ -32,12 +32,14 @@ type logSide struct {
 	last    record.Offset // last offset of the batch that it is in
 
 	system  *table.SystemColumns
+	room    func() int // what system has left for one record
 	decoder decode.Decoder
 	arrange []int // column of the schema given -> index in system ++ payload arrays
 }
 
 func newLogSide(c *Cursor) (*logSide, error) {
 	l := &logSide{c: c, system: table.NewSystemColumns(c.names())}
+	l.room = l.system.Room
 	var payload *arrow.Schema
 	if c.cfg.Table != nil {
 		p, err := c.cfg.Table.PayloadSchema()
@@ -224,7 +226,7 @@ func (l *logSide) full(rows int) bool {
 	for i := range r.Headers {
 		size += len(r.Headers[i].Key) + len(r.Headers[i].Value)
 	}
-	return size > l.system.Room() || rows%64 == 0 && l.system.Bytes() >= batchBytes
+	return size > l.room() || rows%64 == 0 && l.system.Bytes() >= batchBytes
 }
 
 // openBatch goes to the next batch that has wanted records; false at the end of what was fetched.
