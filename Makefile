@@ -140,6 +140,11 @@ e2e-spark: ## Spark reads our tables and we read Spark's (slow: a JVM and about 
 	test/services/spark.sh prepare
 	LEDGERLAKE_SPARK=1 $(GO) test -count=1 -timeout 20m -v -run 'Spark' ./test/e2e
 
+.PHONY: e2e-page
+e2e-page: ## the page of `serve` in Chromium (needs /usr/bin/chromium and Node.js)
+	test/services/browser.sh prepare
+	LEDGERLAKE_PAGE=1 $(GO) test -count=1 -v -run Page ./test/e2e
+
 # A service that cannot be had skips its tests with a line that says so; with CI=true it is a failure.
 .PHONY: services
 services: ## install what the end-to-end tests talk to, into .cache

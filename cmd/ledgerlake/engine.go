@@ -21,6 +21,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/reader"
 	"github.com/ledgerlake/ledgerlake/tiering"
+	"github.com/ledgerlake/ledgerlake/web"
 )
 
 // engineConfig is the whole embedded engine: log, Kafka port and tiering in one directory.
@@ -35,6 +36,7 @@ type engineConfig struct {
 	topics     []topicSpec
 	topic      broker.TopicConfig // of topics that are made
 	noTiering  bool
+	http       string // address of the HTTP face; empty: none
 
 	retentionInterval time.Duration
 	offsetsRetention  time.Duration
@@ -71,11 +73,13 @@ type engine struct {
 	log     *local.Log
 	server  *wire.Server
 	tierers *tierers
+	web     *web.Server // nil: no HTTP
 }
 
 // serveInfo is what a served directory says about itself to commands that are given only the directory.
 type serveInfo struct {
 	Kafka string `json:"kafka"`
+	HTTP  string `json:"http,omitempty"`
 	PID   int    `json:"pid"`
 	Lake  string `json:"lake"`
 }
@@ -120,8 +124,11 @@ func openEngine(ctx context.Context, cfg engineConfig) (*engine, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open Kafka port: %w", err), log.Close())
 	}
-	if err := e.writeInfo(); err != nil {
+	if err := e.openWeb(ctx); err != nil {
 		return nil, errors.Join(err, e.server.Close(), log.Close())
+	}
+	if err := e.writeInfo(); err != nil {
+		return nil, errors.Join(err, e.close())
 	}
 	return e, nil
 }
@@ -150,7 +157,11 @@ func (e *engine) tableURL(topic string) string {
 }
 
 func (e *engine) info() serveInfo {
-	return serveInfo{Kafka: e.server.Addr().String(), PID: os.Getpid(), Lake: e.cfg.lake}
+	info := serveInfo{Kafka: e.server.Addr().String(), PID: os.Getpid(), Lake: e.cfg.lake}
+	if e.web != nil {
+		info.HTTP = e.web.Addr().String()
+	}
+	return info
 }
 
 // writeInfo leaves the address in the directory; written beside and renamed, so that it is never read half.
@@ -181,7 +192,11 @@ func (e *engine) run(ctx context.Context) error {
 }
 
 func (e *engine) close() error {
-	err := errors.Join(e.server.Close(), e.log.Close())
+	var err error
+	if e.web != nil {
+		err = e.web.Close()
+	}
+	err = errors.Join(err, e.server.Close(), e.log.Close())
 	if rmErr := os.Remove(filepath.Join(e.cfg.dir, serveInfoName)); rmErr != nil && !errors.Is(rmErr, os.ErrNotExist) {
 		err = errors.Join(err, rmErr)
 	}

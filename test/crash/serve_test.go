@@ -37,7 +37,7 @@ func TestServeIsKilled(t *testing.T) {
 		time.Sleep(time.Duration(50+r.IntN(700)) * time.Millisecond)
 		s.Kill()
 		if r.IntN(4) == 0 { // and once more while it recovers
-			p := harness.Start(t, append([]string{"serve", "--dir", dir, "--kafka-listen", addr}, flags...)...)
+			p := harness.Start(t, append([]string{"serve", "--dir", dir, "--kafka-listen", addr, "--http-listen", ""}, flags...)...)
 			time.Sleep(time.Duration(r.IntN(80)) * time.Millisecond)
 			p.Kill()
 		}

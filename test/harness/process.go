@@ -192,6 +192,7 @@ type Server struct {
 	*Process
 	Dir  string // its directory
 	Addr string // its Kafka address
+	HTTP string // its HTTP address
 }
 
 // Serve starts `ledgerlake serve` in dir at addr ("" takes a free port) and waits until clients can connect.
@@ -204,7 +205,7 @@ func Serve(t testing.TB, dir, addr string, args ...string) *Server {
 	if err := errors.Join(os.MkdirAll(dir, 0o755), os.RemoveAll(ready)); err != nil {
 		t.Fatal(err)
 	}
-	p := Start(t, append([]string{"serve", "--dir", dir, "--kafka-listen", addr, "--ready-file", ready}, args...)...)
+	p := Start(t, append([]string{"serve", "--dir", dir, "--kafka-listen", addr, "--http-listen", "127.0.0.1:0", "--ready-file", ready}, args...)...)
 	s := &Server{Process: p, Dir: dir}
 	deadline := time.Now().Add(time.Minute)
 	for time.Now().Before(deadline) {
@@ -214,15 +215,15 @@ func Serve(t testing.TB, dir, addr string, args ...string) *Server {
 		default:
 		}
 		var info struct {
-			Kafka string
-			PID   int
+			Kafka, HTTP string
+			PID         int
 		}
 		raw, err := os.ReadFile(ready)
 		if err == nil && json.Unmarshal(raw, &info) == nil && info.Kafka != "" {
 			if info.PID != p.cmd.Process.Pid {
 				t.Fatalf("the ready file names process %d, started was %d", info.PID, p.cmd.Process.Pid)
 			}
-			s.Addr = info.Kafka
+			s.Addr, s.HTTP = info.Kafka, info.HTTP
 			return s
 		}
 		time.Sleep(10 * time.Millisecond)

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/ledgerlake/ledgerlake/table"
+	"github.com/ledgerlake/ledgerlake/tiering"
+	"github.com/ledgerlake/ledgerlake/web"
+)
+
+// openWeb starts the HTTP face, if one is wanted. Metrics of the tierers go to its registry.
+func (e *engine) openWeb(ctx context.Context) (err error) {
+	if e.cfg.http == "" {
+		return nil
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	e.cfg.tiering.Registerer = registry
+	cfg := web.Config{
+		Listen: e.cfg.http, Engine: e.log, Registry: registry, Version: version,
+		Kafka: e.server.Addr().String(), Lake: e.cfg.lake, Logger: e.cfg.log,
+		Table:   func(string) (*table.Table, bool) { return nil, false },
+		Tiering: func(string) (tiering.Stats, bool) { return tiering.Stats{}, false },
+	}
+	if e.tierers != nil {
+		cfg.Table, cfg.Tiering = e.tierers.table, e.tierers.statsOf
+	}
+	if e.web, err = web.Open(ctx, cfg); err != nil {
+		return fmt.Errorf("%w; --http-listen chooses another address, or none when it is empty", err)
+	}
+	return nil
+}
+
+// page is the address that a person opens in a browser, empty without one.
+func (e *engine) page() string {
+	if e.web == nil {
+		return ""
+	}
+	return "http://" + e.web.Addr().String()
+}
+
+// statsOf gives the counters of one topic, false when nothing tiers it now.
+func (t *tierers) statsOf(topic string) (tiering.Stats, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if x := t.live[topic]; x != nil && x.tr != nil {
+		return x.tr.Stats(), true
+	}
+	return tiering.Stats{}, false
+}

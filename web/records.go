@@ -1,0 +1,286 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/reader"
+)
+
+const (
+	trailerToken = "Ledgerlake-Token"
+	trailerError = "Ledgerlake-Error"
+	// keepAlive is how often a quiet event stream says that it is there.
+	keepAlive = 10 * time.Second
+)
+
+// records streams a topic. Once the first byte is out, the only way to say that something went wrong is the
+// trailer, and for an event stream an event.
+func (s *Server) records(w http.ResponseWriter, r *http.Request) {
+	select {
+	case s.streams <- struct{}{}:
+		defer func() { <-s.streams }()
+	default:
+		fail(w, http.StatusServiceUnavailable, fmt.Errorf("%d record streams are open, which is the limit: try again, or read through the Kafka port", s.cfg.MaxStreams))
+		return
+	}
+	events := strings.Contains(r.Header.Get("Accept"), "text/event-stream")
+	var gaps []reader.Gap
+	cfg, err := s.request(r, events)
+	if err != nil {
+		fail(w, http.StatusBadRequest, err)
+		return
+	}
+	cfg.OnGap = func(g reader.Gap) { gaps = append(gaps, g) }
+	c, err := reader.Open(r.Context(), cfg)
+	if err != nil {
+		fail(w, statusOf(err), err)
+		return
+	}
+	defer c.Close()
+	var out output = &lines{w: w}
+	if events {
+		out = &eventStream{w: w}
+	}
+	out.begin()
+	err = s.copy(r.Context(), c, out, &gaps, events)
+	if r.Context().Err() != nil {
+		return // nobody listens
+	}
+	out.end(c.Token(), err)
+}
+
+// statusOf tells a reader's refusals apart.
+func statusOf(err error) int {
+	var missing *reader.MissingError
+	var beyond *broker.OutOfRangeError
+	switch {
+	case errors.Is(err, broker.ErrUnknownTopic):
+		return http.StatusNotFound
+	case errors.As(err, &missing):
+		return http.StatusGone
+	case errors.As(err, &beyond):
+		return http.StatusRequestedRangeNotSatisfiable
+	case errors.Is(err, reader.ErrBadToken):
+		return http.StatusBadRequest
+	}
+	return http.StatusInternalServerError
+}
+
+// request reads the parameters of a stream. Unknown ones are refused: a typing mistake must not give other rows.
+func (s *Server) request(r *http.Request, events bool) (reader.Config, error) {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return reader.Config{}, fmt.Errorf("query: %w", err)
+	}
+	topic := r.PathValue("topic")
+	cfg := reader.Config{Source: s.cfg.Engine, Topic: topic, App: topic}
+	cfg.Table, _ = s.cfg.Table(topic)
+	from := "earliest"
+	for name, values := range q {
+		if len(values) != 1 {
+			return cfg, fmt.Errorf("parameter %s is there %d times", name, len(values))
+		}
+		v := values[0]
+		switch name {
+		case "from":
+			from = v
+		case "until":
+			cfg.Until, err = reader.ParseBound(v, topic)
+		case "partition":
+			cfg.Partitions, err = parsePartitions(v)
+		case "columns":
+			cfg.Columns = strings.Split(v, ",")
+		case "limit":
+			cfg.MaxRows, err = strconv.ParseInt(v, 10, 64)
+			if err == nil && cfg.MaxRows < 1 {
+				err = errors.New("want a number above 0")
+			}
+		case "follow":
+			cfg.Follow, err = strconv.ParseBool(v)
+		case "skip-missing":
+			cfg.SkipMissing, err = strconv.ParseBool(v)
+		default:
+			err = errors.New("no such parameter: want from, until, partition, columns, limit, follow or skip-missing")
+		}
+		if err != nil {
+			return cfg, fmt.Errorf("parameter %s=%s: %w", name, v, err)
+		}
+	}
+	// A browser that lost its connection names the last event that it got.
+	if id := r.Header.Get("Last-Event-ID"); events && id != "" {
+		from = "token:" + id
+	}
+	if cfg.From, err = reader.ParseBound(from, topic); err != nil {
+		return cfg, fmt.Errorf("parameter from: %w", err)
+	}
+	if cfg.Partitions == nil {
+		cfg.Partitions = reader.NamedPartitions(from)
+	}
+	return cfg, nil
+}
+
+func parsePartitions(s string) ([]int32, error) {
+	var out []int32
+	for _, p := range strings.Split(s, ",") {
+		n, err := strconv.ParseInt(p, 10, 32)
+		if err != nil || n < 0 {
+			return nil, errors.New("want partition numbers, separated by commas")
+		}
+		out = append(out, int32(n))
+	}
+	return out, nil
+}
+
+// output is a form of a stream.
+type output interface {
+	begin()
+	rows(ndjson []byte, inLake bool, token string) error
+	gap(g reader.Gap) error
+	alive() error
+	end(token string, err error)
+}
+
+// copy streams until the end, an error, or the client's leave.
+func (s *Server) copy(ctx context.Context, c *reader.Cursor, out output, gaps *[]reader.Gap, events bool) error {
+	var buf []byte
+	for {
+		wait, cancel := ctx, context.CancelFunc(func() {})
+		if events {
+			wait, cancel = context.WithTimeout(ctx, keepAlive)
+		}
+		rb, err := c.Next(wait)
+		quiet := errors.Is(err, context.DeadlineExceeded) && wait.Err() != nil && ctx.Err() == nil
+		cancel()
+		for _, g := range *gaps {
+			if err := out.gap(g); err != nil {
+				return err
+			}
+		}
+		*gaps = (*gaps)[:0]
+		switch {
+		case quiet: // the cursor is where it was
+			err = out.alive()
+		case errors.Is(err, io.EOF):
+			return nil
+		case err == nil:
+			if buf, err = reader.AppendNDJSON(buf[:0], rb); err == nil {
+				err = out.rows(buf, c.InLake(), c.Token())
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// lines is NDJSON: rows only, and the place to go on from in the trailer.
+type lines struct{ w http.ResponseWriter }
+
+func (l *lines) begin() {
+	h := l.w.Header()
+	h.Set("Content-Type", "application/x-ndjson")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Trailer", trailerToken+", "+trailerError)
+}
+
+func (l *lines) rows(ndjson []byte, _ bool, _ string) error {
+	if _, err := l.w.Write(ndjson); err != nil {
+		return err
+	}
+	return http.NewResponseController(l.w).Flush()
+}
+
+func (l *lines) gap(reader.Gap) error { return nil } // offsets in the rows show it
+func (l *lines) alive() error         { return nil }
+
+func (l *lines) end(token string, err error) {
+	if err != nil {
+		l.w.Header().Set(trailerError, strings.Map(printable, err.Error()))
+		return
+	}
+	l.w.Header().Set(trailerToken, token)
+}
+
+// printable keeps an error inside of one header line.
+func printable(r rune) rune {
+	if r < ' ' || r > '~' {
+		return ' '
+	}
+	return r
+}
+
+// eventStream is server-sent events: rows as messages, and what happens beside them as named events.
+type eventStream struct {
+	w      http.ResponseWriter
+	buf    bytes.Buffer
+	inLake bool
+	any    bool
+}
+
+func (e *eventStream) begin() {
+	h := e.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // proxies hold streams back otherwise
+	_ = e.send()                     // the browser learns that it is connected
+}
+
+func (e *eventStream) rows(ndjson []byte, inLake bool, token string) error {
+	if !e.any || inLake != e.inLake {
+		side := "log"
+		if inLake {
+			side = "lake"
+		}
+		fmt.Fprintf(&e.buf, "event: side\ndata: %q\n\n", side)
+		e.any, e.inLake = true, inLake
+	}
+	// Only the last row has the token: it names the place behind all of them.
+	rest := bytes.TrimSuffix(ndjson, []byte("\n"))
+	for more := true; more; {
+		var row []byte
+		row, rest, more = bytes.Cut(rest, []byte("\n"))
+		if !more {
+			fmt.Fprintf(&e.buf, "id: %s\n", token)
+		}
+		e.buf.WriteString("data: ")
+		e.buf.Write(row)
+		e.buf.WriteString("\n\n")
+	}
+	return e.send()
+}
+
+func (e *eventStream) gap(g reader.Gap) error {
+	fmt.Fprintf(&e.buf, "event: gap\ndata: {\"partition\":%d,\"from\":%d,\"to\":%d,\"reason\":%q}\n\n", g.Partition, g.From, g.To, g.Reason)
+	return nil // goes out with the rows behind it
+}
+
+func (e *eventStream) alive() error {
+	e.buf.WriteString(": quiet\n\n")
+	return e.send()
+}
+
+func (e *eventStream) end(token string, err error) {
+	if err != nil {
+		fmt.Fprintf(&e.buf, "event: failed\ndata: %q\n\n", strings.Map(printable, err.Error()))
+	} else {
+		fmt.Fprintf(&e.buf, "event: end\ndata: %q\n\n", token)
+	}
+	_ = e.send() // the client may be gone
+}
+
+func (e *eventStream) send() error {
+	if _, err := e.buf.WriteTo(e.w); err != nil {
+		return err
+	}
+	return http.NewResponseController(e.w).Flush()
+}
