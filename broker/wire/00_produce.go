@@ -24,7 +24,8 @@ var errUnanswered = errors.New("batch of an acks=0 request was refused")
 // Versions 0 to 2 are announced, because librdkafka derives its features from them, and end the connection
 // when used, as in Kafka 4. One v2 batch a partition. acks 1 and -1 both wait until the Log has the batch
 // durable; acks 0 is not answered. Every partition has its own error, with a message from version 8 on.
-// Transactional producers are refused.
+// Batches of a transaction are taken only while it is open and the partition is part of it; from version 12 on
+// the request itself makes it so.
 func apiProduce() api {
 	return api{key: keyProduce, name: "Produce", min: 0, max: 13, served: 3, handle: (*Server).produce}
 }
@@ -37,9 +38,12 @@ func (s *Server) produce(r *request) (kmsg.Response, error) {
 	switch {
 	case req.Acks < -1 || req.Acks > 1:
 		refuse, refuseCode = fmt.Errorf("acks is %d, want -1, 0 or 1", req.Acks), codeInvalidRequiredAcks
-	case req.TransactionID != nil:
+	case req.TransactionID != nil && s.txns == nil:
 		refuse, refuseCode = errNoTransactions, codeUnsupportedVersion
+	case req.TransactionID != nil && r.version >= implicitTxnVersion:
+		refuseCode, refuse = s.beginProduce(req, r.version)
 	}
+	txn := produceTxn{id: deref(req.TransactionID), version: r.version}
 	var (
 		wg   sync.WaitGroup
 		sem  = make(chan struct{}, produceParallel)
@@ -70,7 +74,7 @@ func (s *Server) produce(r *request) (kmsg.Response, error) {
 				seen[tp] = true
 				sem <- struct{}{}
 				wg.Go(func() {
-					s.appendBatch(tp, rp.Records, r.version, op)
+					s.appendBatch(txn, tp, rp.Records, op)
 					<-sem
 				})
 			}
@@ -84,11 +88,18 @@ func (s *Server) produce(r *request) (kmsg.Response, error) {
 }
 
 // appendBatch uses the server's context: what was begun is not given up because a client goes away.
-func (s *Server) appendBatch(tp record.TopicPartition, batch []byte, version int16, out *kmsg.ProduceResponseTopicPartition) {
-	if code, err := checkBatch(batch, version); err != nil {
+func (s *Server) appendBatch(txn produceTxn, tp record.TopicPartition, batch []byte, out *kmsg.ProduceResponseTopicPartition) {
+	h, code, err := checkBatch(batch, txn.version)
+	if err != nil {
 		out.ErrorCode, out.ErrorMessage = code, msgOf(err)
 		return
 	}
+	leave, code, err := s.enterTxn(txn, tp, h)
+	if err != nil {
+		out.ErrorCode, out.ErrorMessage = code, msgOf(err)
+		return
+	}
+	defer leave()
 	res, err := s.log.Append(s.hardCtx, tp, batch)
 	if err != nil {
 		out.ErrorCode, out.ErrorMessage = codeOf(err), msgOf(err)
@@ -101,29 +112,29 @@ func (s *Server) appendBatch(tp record.TopicPartition, batch []byte, version int
 }
 
 // checkBatch sees to what the Log cannot know: the request's version, and that there is one batch only.
-func checkBatch(batch []byte, version int16) (int16, error) {
+func checkBatch(batch []byte, version int16) (h record.BatchHeader, code int16, err error) {
 	if len(batch) == 0 {
-		return codeInvalidRecord, errors.New("no batch: each partition of a Produce request needs one")
+		return h, codeInvalidRecord, errors.New("no batch: each partition of a Produce request needs one")
 	}
 	if len(batch) > 16 && batch[16] != 2 {
-		return codeUnsupportedFormat, fmt.Errorf("message format %d, want 2", batch[16])
+		return h, codeUnsupportedFormat, fmt.Errorf("message format %d, want 2", batch[16])
 	}
-	h, err := record.ParseHeader(batch)
+	h, err = record.ParseHeader(batch)
 	switch {
 	case err != nil:
-		return codeCorruptMessage, err
+		return h, codeCorruptMessage, err
 	case h.Size() < len(batch):
-		return codeInvalidRecord, fmt.Errorf("%d bytes behind the first batch: one batch a partition", len(batch)-h.Size())
+		return h, codeInvalidRecord, fmt.Errorf("%d bytes behind the first batch: one batch a partition", len(batch)-h.Size())
 	case h.Size() > len(batch):
-		return codeCorruptMessage, fmt.Errorf("batch of %d bytes is cut at %d", h.Size(), len(batch))
-	case h.Transactional():
-		return codeUnsupportedVersion, errNoTransactions
+		return h, codeCorruptMessage, fmt.Errorf("batch of %d bytes is cut at %d", h.Size(), len(batch))
+	case h.Control():
+		return h, codeInvalidRecord, errors.New("only the server writes control batches")
 	case h.Codec() > record.Zstd:
-		return codeUnsupportedCompression, fmt.Errorf("codec %d is unknown", h.Codec())
+		return h, codeUnsupportedCompression, fmt.Errorf("codec %d is unknown", h.Codec())
 	case h.Codec() == record.Zstd && version < 7:
-		return codeUnsupportedCompression, fmt.Errorf("zstd needs Produce version 7, this is %d", version)
+		return h, codeUnsupportedCompression, fmt.Errorf("zstd needs Produce version 7, this is %d", version)
 	}
-	return codeNone, nil
+	return h, codeNone, nil
 }
 
 func firstProduceError(resp *kmsg.ProduceResponse) error {

@@ -15,7 +15,8 @@ import (
 // OffsetFetch, key 9, versions 1 to 10 (many groups from 8, topic ids from 10).
 //
 // A partition without a position has offset -1 and no error. No topics (null, from version 2 on) means all
-// that the group has. RequireStable changes nothing: there are no transactional commits.
+// that the group has. With RequireStable a partition whose position an open transaction is about to
+// change is UNSTABLE_OFFSET_COMMIT (KIP-447).
 func apiOffsetFetch() api {
 	return api{key: 9, name: "OffsetFetch", min: 1, max: 10, handle: (*Server).offsetFetch}
 }
@@ -32,7 +33,7 @@ func (s *Server) offsetFetch(r *request) (kmsg.Response, error) {
 		og.Group = rg.Group
 		if rg.Topics == nil {
 			var err error
-			if og.Topics, err = s.allPositions(r, rg.Group); err != nil {
+			if og.Topics, err = s.allPositions(r, rg.Group, req.RequireStable); err != nil {
 				og.ErrorCode = coordinatorCode(err)
 			}
 		}
@@ -44,7 +45,7 @@ func (s *Server) offsetFetch(r *request) (kmsg.Response, error) {
 				og.ErrorCode = coordinatorCode(err) // that of the group, which clients retry
 			}
 			for _, p := range rt.Partitions {
-				op := s.position(rg.Group, record.TopicPartition{Topic: name, Partition: p})
+				op := s.position(rg.Group, record.TopicPartition{Topic: name, Partition: p}, req.RequireStable)
 				if err != nil {
 					op.ErrorCode = coordinatorCode(err)
 				}
@@ -57,16 +58,20 @@ func (s *Server) offsetFetch(r *request) (kmsg.Response, error) {
 	return resp, nil
 }
 
-func (s *Server) position(group string, tp record.TopicPartition) kmsg.OffsetFetchResponseGroupTopicPartition {
+func (s *Server) position(group string, tp record.TopicPartition, stable bool) kmsg.OffsetFetchResponseGroupTopicPartition {
 	op := kmsg.NewOffsetFetchResponseGroupTopicPartition()
 	op.Partition, op.Offset, op.LeaderEpoch, op.Metadata = tp.Partition, -1, -1, new(string)
+	if stable && s.txns != nil && s.txns.unstable(group, tp) {
+		op.ErrorCode = codeUnstableOffsetCommit
+		return op
+	}
 	if c, ok := s.offsets.get(group, tp); ok {
 		op.Offset, op.LeaderEpoch, op.Metadata = c.offset, c.epoch, &c.metadata
 	}
 	return op
 }
 
-func (s *Server) allPositions(r *request, group string) ([]kmsg.OffsetFetchResponseGroupTopic, error) {
+func (s *Server) allPositions(r *request, group string, stable bool) ([]kmsg.OffsetFetchResponseGroupTopic, error) {
 	var out []kmsg.OffsetFetchResponseGroupTopic
 	tps := slices.SortedFunc(maps.Keys(s.offsets.of(group)), func(a, b record.TopicPartition) int {
 		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
@@ -89,7 +94,7 @@ func (s *Server) allPositions(r *request, group string) ([]kmsg.OffsetFetchRespo
 			out, last = append(out, ot), tp.Topic
 		}
 		t := &out[len(out)-1]
-		t.Partitions = append(t.Partitions, s.position(group, tp))
+		t.Partitions = append(t.Partitions, s.position(group, tp, stable))
 	}
 	return out, nil
 }
@@ -110,9 +115,10 @@ func (s *Server) offsetFetchOld(req *kmsg.OffsetFetchRequest) []kmsg.OffsetFetch
 		ot := kmsg.NewOffsetFetchResponseTopic()
 		ot.Topic = rt.Topic
 		for _, p := range rt.Partitions {
-			c := s.position(req.Group, record.TopicPartition{Topic: rt.Topic, Partition: p})
+			c := s.position(req.Group, record.TopicPartition{Topic: rt.Topic, Partition: p}, req.RequireStable)
 			op := kmsg.NewOffsetFetchResponseTopicPartition()
 			op.Partition, op.Offset, op.LeaderEpoch, op.Metadata = c.Partition, c.Offset, c.LeaderEpoch, c.Metadata
+			op.ErrorCode = c.ErrorCode
 			ot.Partitions = append(ot.Partitions, op)
 		}
 		out = append(out, ot)

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -182,19 +181,5 @@ func TestUnknownTopicAndRange(t *testing.T) {
 	fs := c2.PollFetches(ctx)
 	if errs := fs.Errors(); len(errs) != 1 || errs[0].Err != kerr.OffsetOutOfRange {
 		t.Fatalf("fetch past the end: %v", errs)
-	}
-}
-
-// A transactional producer is told at once that there are no transactions.
-func TestTransactionsRefused(t *testing.T) {
-	s := start(t, newMemLog(t), nil)
-	ctx := within(t, 10*time.Second)
-	cl := client(t, s, kgo.TransactionalID("x"))
-	err := cl.BeginTransaction()
-	if err == nil {
-		err = cl.ProduceSync(ctx, &kgo.Record{Topic: "t", Value: []byte("v")}).FirstErr()
-	}
-	if !errors.Is(err, kerr.UnsupportedVersion) || ctx.Err() != nil {
-		t.Fatalf("a transactional producer got %v, context %v", err, ctx.Err())
 	}
 }

@@ -36,6 +36,11 @@ const (
 	codeUnsupportedFormat       int16 = 43
 	codeOutOfOrderSequence      int16 = 45
 	codeInvalidProducerEpoch    int16 = 47
+	codeInvalidTxnState         int16 = 48
+	codeInvalidProducerMapping  int16 = 49
+	codeInvalidTxnTimeout       int16 = 50
+	codeConcurrentTxns          int16 = 51
+	codeNotAttempted            int16 = 55
 	codeStorageError            int16 = 56
 	codeNonEmptyGroup           int16 = 68
 	codeGroupIDNotFound         int16 = 69
@@ -44,8 +49,13 @@ const (
 	codeGroupMaxSize            int16 = 81
 	codeFencedInstanceID        int16 = 82
 	codeInvalidRecord           int16 = 87
+	codeUnstableOffsetCommit    int16 = 88
+	codeProducerFenced          int16 = 90
 	codeUnknownTopicID          int16 = 100
+	codeTxnIDNotFound           int16 = 105
 	codeUnsupportedEndpoint     int16 = 115
+	codeTxnAbortable            int16 = 120
+	codeInvalidRegex            int16 = 128
 )
 
 // errInternalTopic is for changes of topics that belong to the server.
@@ -75,6 +85,8 @@ func codeOf(err error) int16 {
 		return codeMessageTooLarge
 	case errors.Is(err, broker.ErrOutOfOrder):
 		return codeOutOfOrderSequence
+	case errors.Is(err, broker.ErrTxnState):
+		return codeInvalidTxnState
 	case errors.Is(err, broker.ErrProducerFenced):
 		return codeInvalidProducerEpoch
 	case errors.Is(err, broker.ErrInvalidTimestamp):
@@ -100,6 +112,34 @@ func coordinatorCode(err error) int16 {
 		return codeUnknownTopicID
 	}
 	return codeCoordinatorNotAvailable
+}
+
+// txnCode maps an error of the transaction coordinator. fenced is what the version of the request calls a
+// producer that is not the newest.
+func txnCode(err error, fenced int16) int16 {
+	switch {
+	case errors.Is(err, errTxnMapping):
+		return codeInvalidProducerMapping
+	case errors.Is(err, errTxnFenced):
+		return fenced
+	case errors.Is(err, errTxnState), errors.Is(err, errTxnNotAdded):
+		return codeInvalidTxnState
+	case errors.Is(err, errTxnConcurrent):
+		return codeConcurrentTxns
+	case errors.Is(err, errTxnTimeout):
+		return codeInvalidTxnTimeout
+	case errors.Is(err, broker.ErrTooLarge):
+		return codeInvalidRequest // trying again would not help
+	}
+	return coordinatorCode(err)
+}
+
+// fencedCode: PRODUCER_FENCED came with a version of each request.
+func fencedCode(version, since int16) int16 {
+	if version < since {
+		return codeInvalidProducerEpoch
+	}
+	return codeProducerFenced
 }
 
 func msgOf(err error) *string {

@@ -37,19 +37,20 @@ type Config struct {
 	AutoCreateTopics  bool  // Metadata makes unknown topics when the client allows it
 	DefaultPartitions int32 // of topics made without a count; default 1
 
-	MaxRequestBytes    int           // largest frame; default 100 MiB. Requests other than Produce: at most 4 MiB
-	MemoryBudget       int64         // bytes of requests, answers, groups and positions together; default 1 GiB, or 8 times MaxRequestBytes if that is more
-	MaxFetchBytes      int           // largest Fetch answer, whatever the client asks for; default 64 MiB
-	MaxConnections     int           // default 4096; one more is closed at once
-	IdleTimeout        time.Duration // a connection without requests is closed after it; default 10 min
-	IOTimeout          time.Duration // a peer must take or give 1 MiB in this time; default 30 s
-	GroupJoinDelay     time.Duration // an empty group waits so long for more members; default 200 ms
-	OffsetsRetention   time.Duration // positions of a group go so long after its last member or, without members, its last commit; default 7 days, negative: never
-	DrainTimeout       time.Duration // Close waits so long for requests in work; default 5 s
-	Logger             *slog.Logger  // default: discard
-	maxSessionTimeout  time.Duration
-	minSessionTimeout  time.Duration
-	offsetCompactAfter int
+	MaxRequestBytes       int           // largest frame; default 100 MiB. Requests other than Produce: at most 4 MiB
+	MemoryBudget          int64         // bytes of requests, answers, groups and positions together; default 1 GiB, or 8 times MaxRequestBytes if that is more
+	MaxFetchBytes         int           // largest Fetch answer, whatever the client asks for; default 64 MiB
+	MaxConnections        int           // default 4096; one more is closed at once
+	IdleTimeout           time.Duration // a connection without requests is closed after it; default 10 min
+	IOTimeout             time.Duration // a peer must take or give 1 MiB in this time; default 30 s
+	MaxTransactionTimeout time.Duration // longest that a producer may ask for; default 15 min
+	GroupJoinDelay        time.Duration // an empty group waits so long for more members; default 200 ms
+	OffsetsRetention      time.Duration // positions of a group go so long after its last member or, without members, its last commit; default 7 days, negative: never
+	DrainTimeout          time.Duration // Close waits so long for requests in work; default 5 s
+	Logger                *slog.Logger  // default: discard
+	maxSessionTimeout     time.Duration
+	minSessionTimeout     time.Duration
+	offsetCompactAfter    int
 }
 
 func (c Config) withDefaults() Config {
@@ -63,6 +64,7 @@ func (c Config) withDefaults() Config {
 	def(&c.IdleTimeout, 10*time.Minute)
 	def(&c.IOTimeout, 30*time.Second)
 	def(&c.GroupJoinDelay, 200*time.Millisecond)
+	def(&c.MaxTransactionTimeout, 15*time.Minute)
 	def(&c.OffsetsRetention, 7*24*time.Hour)
 	def(&c.DrainTimeout, 5*time.Second)
 	def(&c.maxSessionTimeout, 30*time.Minute)

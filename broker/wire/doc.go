@@ -4,7 +4,8 @@
 //
 // One file an API key, NN_name.go, opens with the versions and the behaviour of that key and declares its
 // row of the table in table.go. What is not in the table is not announced and ends the connection, as in
-// Kafka. Transactions are not supported and are refused with an error that clients take as final.
+// Kafka. Transactions need a broker.Transactor; with another Log they are refused with an error that clients take
+// as final.
 //
 // # Concurrency
 //
@@ -21,6 +22,7 @@
 //
 // # Crash behaviour
 //
-// Committed offsets live in the internal topic OffsetsTopic of the same Log and are durable when their
-// commit is acknowledged. Group membership is in memory: after a restart members are unknown and join again.
+// Committed offsets and transactions live in internal topics of the same Log and are durable when their request
+// is answered. A transaction that was open at a crash stays open, and one whose end was decided is finished when
+// the server opens. Group membership is in memory: after a restart members are unknown and join again.
 package wire

@@ -209,7 +209,7 @@ func TestProduceErrors(t *testing.T) {
 	}{
 		"good":          {edit(func(*kmsg.ProduceRequest, *kmsg.ProduceRequestTopicPartition) {}), 9, codeNone},
 		"acks":          {edit(func(r *kmsg.ProduceRequest, _ *kmsg.ProduceRequestTopicPartition) { r.Acks = 2 }), 9, codeInvalidRequiredAcks},
-		"transactional": {edit(func(r *kmsg.ProduceRequest, _ *kmsg.ProduceRequestTopicPartition) { r.TransactionID = ptr("x") }), 9, codeUnsupportedVersion},
+		"transactional": {edit(func(r *kmsg.ProduceRequest, _ *kmsg.ProduceRequestTopicPartition) { r.TransactionID = ptr("x") }), 9, codeInvalidRecord},
 		"null":          {edit(func(_ *kmsg.ProduceRequest, p *kmsg.ProduceRequestTopicPartition) { p.Records = nil }), 9, codeInvalidRecord},
 		"partition":     {edit(func(_ *kmsg.ProduceRequest, p *kmsg.ProduceRequestTopicPartition) { p.Partition = 9 }), 9, codeUnknownTopicOrPartition},
 		"crc":           {edit(func(_ *kmsg.ProduceRequest, p *kmsg.ProduceRequestTopicPartition) { p.Records[len(p.Records)-1]++ }), 9, codeCorruptMessage},

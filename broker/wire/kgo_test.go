@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/ledgerlake/ledgerlake/broker"
 )
 
 // start opens a server over log and closes it with the test.
-func start(t testing.TB, log *memLog, edit func(*Config)) *Server {
+func start(t testing.TB, log broker.Log, edit func(*Config)) *Server {
 	t.Helper()
 	cfg := Config{
 		Listen: "127.0.0.1:0", Log: log, NodeID: 1, AutoCreateTopics: true, DefaultPartitions: 3,

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"sync"
 	"testing"
@@ -25,6 +26,8 @@ type memLog struct {
 	grown  chan struct{}
 	closed bool
 	fail   error // of Topics, when set
+
+	failMarker func(record.TopicPartition) error
 }
 
 type memTopic struct {
@@ -35,6 +38,14 @@ type memTopic struct {
 type memPart struct {
 	start, end record.Offset
 	batches    []record.Batch
+	open       map[int64]record.Offset // first offset of open transactions, by producer
+	epochs     map[int64]int16
+	aborted    []abortedRange
+}
+
+type abortedRange struct {
+	record.AbortedTxn
+	last record.Offset
 }
 
 func newMemLog(tb testing.TB) *memLog {
@@ -84,7 +95,11 @@ func (l *memLog) Partitions(_ context.Context, topic string) ([]int32, error) {
 }
 
 func (p *memPart) bounds() broker.Bounds {
-	return broker.Bounds{Start: p.start, Stable: p.end, End: p.end}
+	stable := p.end
+	for _, first := range p.open {
+		stable = min(stable, first)
+	}
+	return broker.Bounds{Start: p.start, Stable: stable, End: p.end}
 }
 
 func (l *memLog) Bounds(_ context.Context, tp record.TopicPartition) (broker.Bounds, error) {
@@ -136,13 +151,22 @@ func (l *memLog) fetch(ranges []broker.FetchRange, opts broker.FetchOptions) (ou
 		default:
 			f.Bounds = p.bounds()
 			i := sort.Search(len(p.batches), func(i int) bool { return p.batches[i].LastOffset() >= r.From })
-			for ; i < len(p.batches); i++ {
+			end := p.end
+			if opts.Isolation == broker.ReadCommitted {
+				end = f.Bounds.Stable
+			}
+			for ; i < len(p.batches) && p.batches[i].BaseOffset < end; i++ {
 				n := len(p.batches[i].Raw)
 				if total > 0 && (len(f.Batches)+n > r.MaxBytes || opts.MaxBytes > 0 && total+n > opts.MaxBytes) {
 					break
 				}
 				f.Batches = append(f.Batches, p.batches[i].Raw...)
 				total += n
+				for _, a := range p.aborted {
+					if b := p.batches[i]; opts.Isolation == broker.ReadCommitted && a.First <= b.LastOffset() && a.last >= b.BaseOffset && !slices.Contains(f.Aborted, a.AbortedTxn) {
+						f.Aborted = append(f.Aborted, a.AbortedTxn)
+					}
+				}
 			}
 		}
 		failed = failed || f.Err != nil
@@ -251,7 +275,7 @@ func (l *memLog) Append(_ context.Context, tp record.TopicPartition, batch []byt
 	if b.ProducerID >= 0 {
 		next := int32(0)
 		for _, old := range p.batches {
-			if old.ProducerID != b.ProducerID {
+			if old.ProducerID != b.ProducerID || old.ProducerEpoch != b.ProducerEpoch || old.Control() {
 				continue
 			}
 			if old.BaseSequence == b.BaseSequence && old.LastOffsetDelta == b.LastOffsetDelta {
@@ -259,19 +283,23 @@ func (l *memLog) Append(_ context.Context, tp record.TopicPartition, batch []byt
 			}
 			next = old.BaseSequence + old.LastOffsetDelta + 1
 		}
-		if b.BaseSequence != next {
-			return broker.AppendResult{}, broker.ErrOutOfOrder
+		if b.ProducerEpoch < p.epochs[b.ProducerID] {
+			return broker.AppendResult{}, broker.ErrProducerFenced
 		}
+		if b.ProducerEpoch > p.epochs[b.ProducerID] {
+			next = 0
+		}
+		if b.BaseSequence != next {
+			return broker.AppendResult{}, fmt.Errorf("%w: %d, want %d", broker.ErrOutOfOrder, b.BaseSequence, next)
+		}
+		p.note(b)
 	}
 	record.SetBaseOffset(batch, p.end)
 	record.SetLeaderEpoch(batch, 0)
 	if b, err = record.ReadBatch(batch); err != nil {
 		return broker.AppendResult{}, err
 	}
-	p.batches = append(p.batches, b)
-	p.end = b.LastOffset() + 1
-	close(l.grown)
-	l.grown = make(chan struct{})
+	l.put(p, b)
 	return broker.AppendResult{Base: b.BaseOffset, LogAppendTime: -1, LogStart: p.start}, nil
 }
 
@@ -301,3 +329,84 @@ func (l *memLog) InitProducerID(context.Context) (int64, int16, error) {
 	l.pid++
 	return l.pid, 0, nil
 }
+
+func (l *memLog) put(p *memPart, b record.Batch) {
+	p.batches = append(p.batches, b)
+	p.end = b.LastOffset() + 1
+	close(l.grown)
+	l.grown = make(chan struct{})
+}
+
+// note keeps the producer's epoch, and the first offset of its transaction.
+func (p *memPart) note(b record.Batch) {
+	if p.open == nil {
+		p.open, p.epochs = map[int64]record.Offset{}, map[int64]int16{}
+	}
+	p.epochs[b.ProducerID] = b.ProducerEpoch
+	if _, ok := p.open[b.ProducerID]; b.Transactional() && !ok {
+		p.open[b.ProducerID] = p.end
+	}
+}
+
+func (l *memLog) AppendMarker(_ context.Context, tp record.TopicPartition, m broker.TxnMarker) (record.Offset, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p, _, err := l.part(tp)
+	if err != nil {
+		return 0, err
+	}
+	if l.failMarker != nil {
+		if err := l.failMarker(tp); err != nil {
+			return 0, err
+		}
+	}
+	if m.Epoch < p.epochs[m.ProducerID] {
+		return 0, broker.ErrProducerFenced
+	}
+	kind := record.AbortMarker
+	if m.Commit {
+		kind = record.CommitMarker
+	}
+	raw, err := record.BuildMarker(p.end, kind, m.ProducerID, m.Epoch, m.CoordinatorEpoch, time.Now().UnixMilli())
+	if err != nil {
+		return 0, err
+	}
+	b, err := record.ReadBatch(raw)
+	if err != nil {
+		return 0, err
+	}
+	if p.open == nil {
+		p.open, p.epochs = map[int64]record.Offset{}, map[int64]int16{}
+	}
+	p.epochs[m.ProducerID] = m.Epoch
+	if first, ok := p.open[m.ProducerID]; ok {
+		delete(p.open, m.ProducerID)
+		if !m.Commit {
+			p.aborted = append(p.aborted, abortedRange{record.AbortedTxn{ProducerID: m.ProducerID, First: first}, p.end})
+		}
+	}
+	l.put(p, b)
+	return b.BaseOffset, nil
+}
+
+func (l *memLog) Producers(_ context.Context, tp record.TopicPartition) ([]broker.ProducerState, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p, _, err := l.part(tp)
+	if err != nil {
+		return nil, err
+	}
+	var out []broker.ProducerState
+	for id, epoch := range p.epochs {
+		st := broker.ProducerState{ID: id, Epoch: epoch, LastSequence: -1, LastTimestamp: -1, CoordinatorEpoch: -1, TxnStart: -1}
+		if first, ok := p.open[id]; ok {
+			st.TxnStart = first
+		}
+		out = append(out, st)
+	}
+	slices.SortFunc(out, func(a, b broker.ProducerState) int { return int(a.ID - b.ID) })
+	return out, nil
+}
+
+// plainLog is a Log without transactions.
+type plainLog struct{ broker.Log }

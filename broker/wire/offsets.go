@@ -61,22 +61,30 @@ func (o *offsetStore) load(ctx context.Context) error {
 		if len(rec.Key) < 2 || binary.BigEndian.Uint16(rec.Key) > 1 {
 			return nil // a kind of record that others write
 		}
-		var k kmsg.OffsetCommitKey
-		if err := k.ReadFrom(rec.Key); err != nil {
-			return fmt.Errorf("key of offset %d: %w", rec.Offset, err)
+		group, tp, c, err := readPosition(rec.Key, rec.Value)
+		if err != nil {
+			return fmt.Errorf("offset %d: %w", rec.Offset, err)
 		}
-		tp := record.TopicPartition{Topic: k.Topic, Partition: k.Partition}
-		if rec.Value == nil {
-			o.set(k.Group, tp, nil)
-			return nil
-		}
-		var v kmsg.OffsetCommitValue
-		if err := v.ReadFrom(rec.Value); err != nil {
-			return fmt.Errorf("value of offset %d: %w", rec.Offset, err)
-		}
-		o.set(k.Group, tp, &committed{offset: v.Offset, epoch: v.LeaderEpoch, metadata: v.Metadata, at: v.CommitTimestamp})
+		o.set(group, tp, c)
 		return nil
 	})
+}
+
+// readPosition reads a record of the topic; the position is nil where it is removed.
+func readPosition(key, value []byte) (group string, tp record.TopicPartition, c *committed, err error) {
+	var k kmsg.OffsetCommitKey
+	if err := k.ReadFrom(key); err != nil {
+		return "", tp, nil, fmt.Errorf("key of a position: %w", err)
+	}
+	tp = record.TopicPartition{Topic: k.Topic, Partition: k.Partition}
+	if value == nil {
+		return k.Group, tp, nil, nil
+	}
+	var v kmsg.OffsetCommitValue
+	if err := v.ReadFrom(value); err != nil {
+		return "", tp, nil, fmt.Errorf("value of a position: %w", err)
+	}
+	return k.Group, tp, &committed{offset: v.Offset, epoch: v.LeaderEpoch, metadata: v.Metadata, at: v.CommitTimestamp}, nil
 }
 
 // record is a position as it stands in the topic; nil removes it.
@@ -130,9 +138,14 @@ func (o *offsetStore) commit(ctx context.Context, group string, pos map[record.T
 	return o.change(ctx, group, func(groupOffsets) map[record.TopicPartition]*committed { return pos })
 }
 
+// commitTxn commits positions that a transaction has held, and counted, until now.
+func (o *offsetStore) commitTxn(ctx context.Context, group string, pos map[record.TopicPartition]*committed) error {
+	return o.changeGroup(ctx, group, true, func(groupOffsets) map[record.TopicPartition]*committed { return pos })
+}
+
 // change commits what pick makes of a group's present positions.
 func (o *offsetStore) change(ctx context.Context, group string, pick func(groupOffsets) map[record.TopicPartition]*committed) error {
-	if err := o.changeGroup(ctx, group, pick); err != nil {
+	if err := o.changeGroup(ctx, group, false, pick); err != nil {
 		return err
 	}
 	o.mu.Lock()
@@ -144,7 +157,7 @@ func (o *offsetStore) change(ctx context.Context, group string, pick func(groupO
 	return nil
 }
 
-func (o *offsetStore) changeGroup(ctx context.Context, group string, pick func(groupOffsets) map[record.TopicPartition]*committed) error {
+func (o *offsetStore) changeGroup(ctx context.Context, group string, counted bool, pick func(groupOffsets) map[record.TopicPartition]*committed) error {
 	stripe := &o.stripes[maphash.String(o.seed, group)%offsetStripes]
 	stripe.Lock()
 	defer stripe.Unlock()
@@ -161,7 +174,7 @@ func (o *offsetStore) changeGroup(ctx context.Context, group string, pick func(g
 		}
 		recs = append(recs, c.record(group, tp))
 	}
-	if need > 0 {
+	if need > 0 && !counted {
 		if !o.kept.take(need) {
 			return errNoMemory
 		}

@@ -30,6 +30,7 @@ type Server struct {
 	topics  *topicCache
 	offsets *offsetStore
 	groups  *coordinator
+	txns    *txnCoordinator     // nil when the Log takes no transactions
 	budget  *semaphore.Weighted // request bytes
 	answers *semaphore.Weighted // bytes of answers
 
@@ -75,6 +76,9 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	s.wg.Go(s.accept)
 	s.wg.Go(s.expireOffsets)
+	if s.txns != nil {
+		s.wg.Go(s.sweepTxns)
+	}
 	s.lg.Info("kafka protocol server listens", "addr", s.ln.Addr().String(), "advertised", advertise)
 	return s, nil
 }
@@ -98,6 +102,12 @@ func newServer(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("load committed offsets: %w", err)
 	}
 	s.groups = newCoordinator(cfg, s.offsets, kept)
+	if log, ok := cfg.Log.(broker.Transactor); ok {
+		s.txns = newTxnCoordinator(cfg, log, s.offsets, kept)
+		if err := s.txns.load(ctx); err != nil {
+			return nil, fmt.Errorf("load transactions: %w", err)
+		}
+	}
 	return s, nil
 }
 
@@ -115,6 +125,20 @@ func (s *Server) expireOffsets() {
 			if err := s.offsets.expire(s.hardCtx, now, keep, s.groups.alive); err != nil {
 				s.lg.Error("expire positions of groups", "err", err)
 			}
+		case <-s.pollCtx.Done():
+			return
+		}
+	}
+}
+
+// sweepTxns ends transactions whose time is over, until the server closes.
+func (s *Server) sweepTxns() {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			s.txns.sweep(s.hardCtx)
 		case <-s.pollCtx.Done():
 			return
 		}

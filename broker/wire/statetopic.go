@@ -26,6 +26,7 @@ type stateTopic struct {
 	log          broker.Log
 	tp           record.TopicPartition
 	compactAfter int
+	whole        bool // an append is one batch, whatever its size: all of it is there after a crash, or nothing
 
 	gate    sync.RWMutex // appends share it; a rewrite has it alone
 	mu      sync.Mutex   // guards what follows
@@ -104,15 +105,14 @@ func (t *stateTopic) replay(it *record.Iterator, b record.Batch, from record.Off
 	return it.Err()
 }
 
-// append makes records durable and then calls apply, before any rewrite. Records up to stateBatchBytes are
-// one batch: all of them are there after a crash, or none.
+// append makes records durable and then calls apply, before any rewrite.
 func (t *stateTopic) append(ctx context.Context, recs []stateRecord, apply func()) error {
 	if err := t.make(ctx); err != nil {
 		return err
 	}
 	t.gate.RLock()
 	defer t.gate.RUnlock()
-	w := stateWriter{t: t, ctx: ctx, b: record.NewBuilder(record.None), now: time.Now().UnixMilli()}
+	w := stateWriter{t: t, ctx: ctx, b: record.NewBuilder(record.None), now: time.Now().UnixMilli(), whole: t.whole}
 	for _, r := range recs {
 		if err := w.add(r); err != nil {
 			return err
@@ -187,13 +187,14 @@ type stateWriter struct {
 	ctx   context.Context
 	b     *record.Builder
 	now   int64
+	whole bool
 	first record.Offset
 	wrote bool
 }
 
 func (w *stateWriter) add(r stateRecord) error {
 	w.b.Append(w.now, r.key, r.value, nil)
-	if w.b.Bytes() >= stateBatchBytes {
+	if !w.whole && w.b.Bytes() >= stateBatchBytes {
 		return w.flush()
 	}
 	return nil

@@ -21,6 +21,10 @@ func buildTable(log broker.Log) map[int16]api {
 	if _, ok := log.(configSetter); ok {
 		rows = append(rows, apiIncrementalAlterConfigs())
 	}
+	if _, ok := log.(broker.Transactor); ok {
+		rows = append(rows, apiAddPartitionsToTxn(), apiAddOffsetsToTxn(), apiEndTxn(), apiTxnOffsetCommit(),
+			apiDescribeProducers(), apiDescribeTransactions(), apiListTransactions())
+	}
 	t := make(map[int16]api, len(rows))
 	for _, a := range rows {
 		t[a.key] = a

@@ -1,0 +1,87 @@
+package wire
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+// TxnOffsetCommit, key 28, versions 0 to 6 (topic ids from 6), when the Log takes transactions.
+//
+// The positions are durable when the answer is sent and become those of the group when the transaction commits.
+// From version 3 on the member, its instance and generation are checked, so that a consumer that has lost its
+// partitions cannot commit (KIP-447); from version 5 on the request begins the transaction where none is open.
+func apiTxnOffsetCommit() api {
+	return api{key: 28, name: "TxnOffsetCommit", min: 0, max: 6, handle: (*Server).txnOffsetCommit}
+}
+
+func (s *Server) txnOffsetCommit(r *request) (kmsg.Response, error) {
+	req := r.body.(*kmsg.TxnOffsetCommitRequest)
+	resp := req.ResponseKind().(*kmsg.TxnOffsetCommitResponse)
+	all := s.groups.mayCommitTxn(req.Group, req.MemberID, req.InstanceID, req.Generation)
+	pos := groupOffsets{}
+	for _, rt := range req.Topics {
+		ot := kmsg.NewTxnOffsetCommitResponseTopic()
+		ot.Topic, ot.TopicID = rt.Topic, rt.TopicID
+		name, unknown := s.resolve(s.hardCtx, rt.Topic, rt.TopicID, r.version >= 6)
+		for _, rp := range rt.Partitions {
+			op := kmsg.NewTxnOffsetCommitResponseTopicPartition()
+			op.Partition = rp.Partition
+			tp := record.TopicPartition{Topic: name, Partition: rp.Partition}
+			switch {
+			case all != codeNone:
+				op.ErrorCode = all
+			case unknown != nil:
+				op.ErrorCode = coordinatorCode(unknown)
+			case len(deref(rp.Metadata)) > maxOffsetMetadata:
+				op.ErrorCode = codeOffsetMetadataTooLarge
+			default:
+				if op.ErrorCode = coordinatorCode(s.checkPartition(s.hardCtx, tp)); op.ErrorCode == codeNone {
+					pos[tp] = committed{offset: rp.Offset, epoch: rp.LeaderEpoch, metadata: deref(rp.Metadata)}
+				}
+			}
+			ot.Partitions = append(ot.Partitions, op)
+		}
+		resp.Topics = append(resp.Topics, ot)
+	}
+	if len(pos) == 0 {
+		return resp, nil
+	}
+	p := producerID{req.ProducerID, req.ProducerEpoch}
+	if err := s.txns.hold(s.hardCtx, req.TransactionalID, p, req.Group, pos, r.version >= 5); err != nil {
+		s.lg.Warn("commit positions in a transaction", "id", req.TransactionalID, "group", req.Group, "err", err)
+		for i := range resp.Topics {
+			for j := range resp.Topics[i].Partitions {
+				if p := &resp.Topics[i].Partitions[j]; p.ErrorCode == codeNone {
+					p.ErrorCode = txnCode(err, codeInvalidProducerEpoch)
+				}
+			}
+		}
+	}
+	return resp, nil
+}
+
+// mayCommitTxn says whether the member that a transaction's positions come from is the present one. A producer
+// that says nothing of a member is believed, as in Kafka.
+func (c *coordinator) mayCommitTxn(group, id string, instance *string, generation int32) int16 {
+	if group == "" {
+		return codeInvalidGroupID
+	}
+	if generation < 0 && id == "" && instance == nil {
+		return codeNone
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := c.groups[group]
+	switch {
+	case c.closed:
+		return codeCoordinatorNotAvailable
+	case g == nil && generation >= 0:
+		return codeIllegalGeneration
+	}
+	_, m, code := c.find(group, id, instance, generation)
+	if code == codeNone && m.join == nil && m.sync == nil {
+		g.arm(m)
+	}
+	return code
+}
