@@ -28,20 +28,32 @@ func TestGroupRefusedLeavesNothing(t *testing.T) {
 				t.Fatalf("join %d: %+v %v", i, res, err)
 			}
 		}
-		if n, kept := len(c.groups), c.kept.used.Load(); n != 0 || kept != 0 {
+		if n, kept := groupsOf(c), c.kept.used.Load(); n != 0 || kept != 0 {
 			t.Fatalf("%d groups and %d bytes stay of refused joins", n, kept)
 		}
 		c.given = 0
 		r := joinOf("")
 		r.group, r.requireID = "waits", true
-		if res, err := c.join(t.Context(), r); err != nil || res.code != codeMemberIDRequired || len(c.groups) != 1 {
+		if res, err := c.join(t.Context(), r); err != nil || res.code != codeMemberIDRequired || groupsOf(c) != 1 {
 			t.Fatalf("an id that was given has no group: %+v %v", res, err)
 		}
 		<-time.After(time.Minute)
-		if n, kept := len(c.groups), c.kept.used.Load(); n != 0 || kept != 0 || c.given != 0 {
-			t.Fatalf("%d groups, %d bytes, %d ids stay after the session", n, kept, c.given)
+		if n, kept := groupsOf(c), c.kept.used.Load(); n != 0 || kept != 0 || givenOf(c) != 0 {
+			t.Fatalf("%d groups, %d bytes, %d ids stay after the session", n, kept, givenOf(c))
 		}
 	})
+}
+
+func groupsOf(c *coordinator) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.groups)
+}
+
+func givenOf(c *coordinator) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.given
 }
 
 // I8: what members say of themselves and what they are assigned counts, is refused beyond the budget, and is
@@ -66,7 +78,7 @@ func TestGroupMemory(t *testing.T) {
 				t.Errorf("join %d: code %d, want %d", i, res.code, want)
 			}
 		}
-		if n, used := len(c.groups), c.kept.used.Load(); n != 3 || used > c.kept.limit || used < 900<<10 {
+		if n, used := groupsOf(c), c.kept.used.Load(); n != 3 || used > c.kept.limit || used < 900<<10 {
 			t.Fatalf("%d groups, %d bytes of %d", n, used, c.kept.limit)
 		}
 		leader := <-goJoin(t, c, joinOf(""))
@@ -79,7 +91,7 @@ func TestGroupMemory(t *testing.T) {
 			t.Errorf("a small assignment: %+v %v", res, err)
 		}
 		<-time.After(time.Hour)
-		if n, used := len(c.groups), c.kept.used.Load(); n != 0 || used != 0 {
+		if n, used := groupsOf(c), c.kept.used.Load(); n != 0 || used != 0 {
 			t.Fatalf("%d groups and %d bytes stay when all are gone", n, used)
 		}
 	})
