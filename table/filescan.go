@@ -71,7 +71,7 @@ func (s *scan) open(ctx context.Context, u *unit) (f *fileScan, err error) {
 	at := io.NewSectionReader(objstore.ReaderAt(ctx, s.t.Store, objKey, size), 0, size)
 	props := parquet.NewReaderProperties(memory.DefaultAllocator)
 	if size > s.streamAbove { // row groups may be as large as the file: do not hold their columns whole
-		props.BufferedStreamEnabled, props.BufferSize = true, 1<<20
+		props.BufferedStreamEnabled, props.BufferSize = true, s.buffer
 	}
 	pq, err := file.NewParquetReader(at, file.WithReadProps(props))
 	if err != nil {

@@ -66,6 +66,22 @@ func (t *Table) FilesFor(snap *deltalog.Snapshot, ranges []Range) []FileRange {
 	return out
 }
 
+// Arrange gives the files in an order in which every partition goes forward, as far as the log tells; files that
+// hold the same span of a partition are next to each other.
+func Arrange(files []FileRange) []FileRange {
+	units := make([]*unit, len(files))
+	for i, f := range files {
+		units[i] = &unit{add: f.Add, hulls: hullsOf(f.Ranges), seq: i}
+	}
+	out := make([]FileRange, 0, len(files))
+	for _, group := range arrange(units) {
+		for _, u := range group {
+			out = append(out, files[u.seq])
+		}
+	}
+	return out
+}
+
 // normalize sorts ranges, joins those that touch and drops empty ones. Nil stays nil.
 func normalize(ranges []Range) []Range {
 	if ranges == nil {

@@ -24,6 +24,11 @@ type ScanOptions struct {
 	Ranges []Range
 	// Columns in the order to give them; nil gives all.
 	Columns []string
+	// Files to read instead of those of the snapshot, which then gives the schema only.
+	Files []*deltalog.Add
+	// Sorted gives all rows in order of (partition, offset), not only those of each partition. Every file is
+	// then open while rows of its span are due, so the files should be few. Needs a table with these columns.
+	Sorted bool
 	// MinTimestamp leaves out files and row groups all of whose rows are known to be older. Older rows next to
 	// newer ones are given: the caller looks at the timestamps.
 	MinTimestamp time.Time
@@ -66,6 +71,7 @@ type scan struct {
 	part, off       int // columns of the keys
 	probing         bool
 	streamAbove     int64 // size of files whose columns are read in pieces
+	buffer          int64 // size of a piece
 }
 
 // Scan gives the rows of a snapshot. In a table with partition and offset columns the rows of each partition come
@@ -100,7 +106,13 @@ func (t *Table) newScan(snap *deltalog.Snapshot, opts ScanOptions) (*scan, error
 	if err != nil {
 		return nil, err
 	}
-	s := &scan{t: t, opts: opts, mapping: m, names: m.names(t.Names), ranges: normalize(opts.Ranges), ordered: t.Names.Ordered(), partitionColumn: map[string]bool{}, streamAbove: 256 << 20}
+	s := &scan{t: t, opts: opts, mapping: m, names: m.names(t.Names), ranges: normalize(opts.Ranges), ordered: t.Names.Ordered(), partitionColumn: map[string]bool{}, streamAbove: 256 << 20, buffer: 1 << 20}
+	if opts.Sorted && !s.ordered {
+		return nil, errors.New("the table has no partition and offset columns to sort by")
+	}
+	if opts.Sorted {
+		s.streamAbove, s.buffer = 1<<20, 128<<10
+	}
 	if s.ranges != nil && !s.ordered {
 		return nil, errors.New("the table has no partition and offset columns to choose ranges by")
 	}
@@ -169,9 +181,12 @@ func (s *scan) run(parent context.Context, snap *deltalog.Snapshot, yield func(a
 		return err
 	}
 	groups := make([][]*unit, 0, len(units))
-	if s.ordered {
+	switch {
+	case s.opts.Sorted && len(units) > 0:
+		groups = append(groups, units)
+	case s.ordered:
 		groups = arrange(units)
-	} else {
+	default:
 		for _, u := range units {
 			groups = append(groups, []*unit{u})
 		}
@@ -266,7 +281,11 @@ func (s *scan) readAhead(ctx context.Context, g *errgroup.Group, groups [][]*uni
 func (s *scan) units(ctx context.Context, snap *deltalog.Snapshot) ([]*unit, error) {
 	var whole, unknown []*unit
 	seq := 0
-	for a := range snap.Files() {
+	files := snap.Files()
+	if s.opts.Files != nil {
+		files = slices.Values(s.opts.Files)
+	}
+	for a := range files {
 		b := boundsOf(s.names, a, s.ranges != nil || !s.opts.MinTimestamp.IsZero())
 		seq++
 		if s.ranges != nil && !b.touches(s.ranges) {

@@ -1,0 +1,165 @@
+package maintenance
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/table"
+)
+
+const (
+	// binTargets is how many files of the target size one group makes at most: it bounds what a crash wastes.
+	binTargets = 4
+	// maxDepth bounds the files of a group that are open at the same time while they are merged.
+	maxDepth = 32
+	// vectorShare is the part of a file's rows that deletion vectors must have deleted to make a rewrite worth it.
+	vectorShare = 0.05
+)
+
+// bin is a group of files that become new ones in one commit.
+type bin struct {
+	values  map[string]*string // of the partition columns
+	files   []table.FileRange
+	bytes   int64
+	deleted int64 // rows, by deletion vectors
+	vectors bool  // a file is due for its deletion vector
+	depth   int
+}
+
+// plan groups the files that are due. Groups have files of one set of partition values, and where the table has
+// offsets neighbours in their order, so that the new file's span overlaps with that of no other.
+func plan(t *table.Table, snap *deltalog.Snapshot, opts OptimizeOptions) []*bin {
+	var order []string
+	byValues := map[string][]table.FileRange{}
+	for _, f := range t.FilesFor(snap, nil) {
+		k := valuesKey(f.Add.PartitionValues)
+		if byValues[k] == nil {
+			order = append(order, k)
+		}
+		byValues[k] = append(byValues[k], f)
+	}
+	var bins []*bin
+	for _, k := range order {
+		p := &packer{opts: opts, ordered: t.Names.Ordered()}
+		files := byValues[k]
+		if p.ordered {
+			files = table.Arrange(files)
+		}
+		for _, f := range files {
+			p.add(f)
+		}
+		p.close()
+		bins = append(bins, p.bins...)
+	}
+	return bins
+}
+
+func valuesKey(values map[string]*string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	var s strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(values)) {
+		s.WriteString(strconv.Quote(k))
+		if v := values[k]; v != nil && *v != "" { // the empty value is null too
+			s.WriteString(strconv.Quote(*v))
+		}
+		s.WriteByte(',')
+	}
+	return s.String()
+}
+
+// packer puts the files of one set of partition values into bins.
+type packer struct {
+	opts    OptimizeOptions
+	ordered bool
+	open    bin
+	bins    []*bin
+}
+
+func (p *packer) add(f table.FileRange) {
+	vector := vectorDue(f)
+	if f.Add.Size >= p.opts.TargetSize/2 && !vector {
+		if p.ordered && slices.ContainsFunc(p.open.files, func(g table.FileRange) bool { return shares(f, g) }) {
+			p.close()
+		}
+		return
+	}
+	depth := 1
+	if p.ordered {
+		for _, g := range p.open.files {
+			if overlap(f, g) {
+				depth++
+			}
+		}
+	}
+	if len(p.open.files) > 0 && (p.open.bytes+f.Add.Size > binTargets*p.opts.TargetSize || depth > maxDepth) {
+		p.close()
+		depth = 1
+	}
+	b := &p.open
+	b.values = f.Add.PartitionValues
+	b.files = append(b.files, f)
+	b.bytes += f.Add.Size
+	b.depth = max(b.depth, depth)
+	if b.vectors = b.vectors || vector; f.Add.DeletionVector != nil {
+		b.deleted += f.Add.DeletionVector.Cardinality
+	}
+}
+
+// close ends the bin, and keeps it when it is worth a rewrite.
+func (p *packer) close() {
+	b := p.open
+	p.open = bin{}
+	if p.opts.Gradual {
+		b.trim()
+	}
+	if b.vectors && len(b.files) > 0 || len(b.files) >= p.opts.MinFiles {
+		p.bins = append(p.bins, &b)
+	}
+}
+
+// trim leaves out older files that are larger than all after them together.
+func (b *bin) trim() {
+	for len(b.files) > 1 && !vectorDue(b.files[0]) && 2*b.files[0].Add.Size > b.bytes {
+		f := b.files[0].Add
+		b.files, b.bytes = b.files[1:], b.bytes-f.Size
+		if f.DeletionVector != nil {
+			b.deleted -= f.DeletionVector.Cardinality
+		}
+	}
+}
+
+// vectorDue says whether enough rows of a file are deleted.
+func vectorDue(f table.FileRange) bool {
+	dv := f.Add.DeletionVector
+	return dv != nil && (f.Rows < 0 || float64(dv.Cardinality) > vectorShare*float64(f.Rows))
+}
+
+// shares says whether two files can have rows of the same partition.
+func shares(f, g table.FileRange) bool {
+	if f.Ranges == nil || g.Ranges == nil {
+		return true
+	}
+	for _, r := range f.Ranges {
+		if slices.ContainsFunc(g.Ranges, func(s table.Range) bool { return r.Partition == s.Partition }) {
+			return true
+		}
+	}
+	return false
+}
+
+// overlap says whether two files are open at the same time when rows are merged by (partition, offset).
+func overlap(f, g table.FileRange) bool {
+	if len(f.Ranges) == 0 || len(g.Ranges) == 0 {
+		return true
+	}
+	before := func(a, b table.FileRange) bool { // a ends before b begins
+		last, first := a.Ranges[len(a.Ranges)-1], b.Ranges[0]
+		return last.Partition < first.Partition || last.Partition == first.Partition && last.To <= first.From
+	}
+	return !before(f, g) && !before(g, f)
+}

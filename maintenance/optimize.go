@@ -1,0 +1,279 @@
+package maintenance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/objstore"
+	"github.com/ledgerlake/ledgerlake/table"
+)
+
+// OptimizeOptions are the settings of Optimize. The zero value is ready for use.
+type OptimizeOptions struct {
+	// TargetSize of new files; files below half of it are small. Default 256 MiB.
+	TargetSize int64
+	// MinFiles is how many small files are worth a rewrite. Default 2.
+	MinFiles int
+	// Gradual leaves a file alone until the smaller ones beside it amount to its size, so that each row is
+	// written again a few times only however often Optimize runs: for a table that grows all the time.
+	Gradual bool
+	// MaxBytes ends the run when files of this size were read. 0: no limit.
+	MaxBytes int64
+	// DryRun plans and changes nothing.
+	DryRun bool
+	// Clock gives the times of commits. Default time.Now.
+	Clock func() time.Time
+	// Logger gets a line for each commit. Default: discarded.
+	Logger *slog.Logger
+}
+
+func (o OptimizeOptions) withDefaults() OptimizeOptions {
+	if o.TargetSize == 0 {
+		o.TargetSize = 256 << 20
+	}
+	if o.MinFiles == 0 {
+		o.MinFiles = 2
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+func (o OptimizeOptions) validate() error {
+	if o.TargetSize < 1024 || o.TargetSize > 64<<30 {
+		return fmt.Errorf("optimize: the target size is %d bytes, want 1024 to 64 GiB", o.TargetSize)
+	}
+	if o.MinFiles < 2 || o.MaxBytes < 0 {
+		return fmt.Errorf("optimize: want MinFiles >= 2 and MaxBytes >= 0, got %d and %d", o.MinFiles, o.MaxBytes)
+	}
+	return nil
+}
+
+// Files counts files and their bytes.
+type Files struct {
+	Files int   `json:"files"`
+	Bytes int64 `json:"bytes"`
+}
+
+func (f *Files) add(n int, bytes int64) { f.Files, f.Bytes = f.Files+n, f.Bytes+bytes }
+
+// OptimizeReport says what Optimize did, or would do.
+type OptimizeReport struct {
+	DryRun    bool             `json:"dryRun"`
+	Version   deltalog.Version `json:"version"` // newest one after the run
+	Before    Files            `json:"before"`
+	After     Files            `json:"after"`   // not known of a dry run: as before
+	Removed   Files            `json:"removed"` // of a dry run: that would be rewritten
+	Added     Files            `json:"added"`
+	Rows      int64            `json:"rows"`    // in new files
+	Deleted   int64            `json:"deleted"` // rows that deletion vectors had deleted and that are gone now
+	Commits   int              `json:"commits"`
+	Conflicts int              `json:"conflicts"` // plans given up because another writer removed their files
+}
+
+// String gives the report as a person reads it.
+func (r OptimizeReport) String() string {
+	if r.Removed.Files == 0 {
+		return fmt.Sprintf("nothing to do: %d files, %s, version %d", r.Before.Files, size(r.Before.Bytes), r.Version)
+	}
+	if r.DryRun {
+		return fmt.Sprintf("would rewrite %d of %d files, %s of %s", r.Removed.Files, r.Before.Files, size(r.Removed.Bytes), size(r.Before.Bytes))
+	}
+	s := fmt.Sprintf("%d files of %s became %d of %s, %d rows, in %d commits\nthe table has %d files now, %d before; version %d",
+		r.Removed.Files, size(r.Removed.Bytes), r.Added.Files, size(r.Added.Bytes), r.Rows, r.Commits, r.After.Files, r.Before.Files, r.Version)
+	if r.Deleted > 0 {
+		s += fmt.Sprintf("\n%d rows that were deleted by deletion vectors are no longer stored", r.Deleted)
+	}
+	return s
+}
+
+func size(n int64) string {
+	const units = "KMGTP"
+	if n < 1024 {
+		return strconv.FormatInt(n, 10) + " bytes"
+	}
+	v, i := float64(n)/1024, 0
+	for ; v >= 1024 && i < len(units)-1; i++ {
+		v /= 1024
+	}
+	return fmt.Sprintf("%.1f %ciB", v, units[i])
+}
+
+const (
+	maxPasses    = 16 // over a table whose files are merged in several steps
+	maxConflicts = 5
+)
+
+// Optimize merges small files into files of the target size, in as many commits as there are new groups of
+// files, without changing a row: rows, their order by offset and their positions are the same before and after,
+// which is checked before each commit (I3). Readers of older versions go on reading the old files until Vacuum
+// takes them (I4, I6). Rows that deletion vectors delete are left out of the new files.
+//
+// It goes on when others append. When another writer removes one of its files it plans anew, and gives up with
+// the conflict's error after several times. After a crash the table is as it was, or has the new files.
+func Optimize(ctx context.Context, t *table.Table, opts OptimizeOptions) (OptimizeReport, error) {
+	opts = opts.withDefaults()
+	o := &optimizer{t: t, opts: opts}
+	o.report.DryRun = opts.DryRun
+	err := opts.validate()
+	if err == nil {
+		err = o.run(ctx)
+	}
+	if err != nil {
+		return o.report, fmt.Errorf("optimize %s: %w", t.Store.URL(), err)
+	}
+	return o.report, nil
+}
+
+type optimizer struct {
+	t      *table.Table
+	opts   OptimizeOptions
+	report OptimizeReport
+}
+
+func (o *optimizer) run(ctx context.Context) error {
+	snap, err := o.t.Refresh(ctx)
+	if err != nil {
+		return err
+	}
+	o.report.Before = filesOf(snap)
+	for pass := 0; pass < maxPasses; pass++ {
+		bins := plan(o.t, snap, o.opts)
+		o.report.Version, o.report.After = snap.Version(), filesOf(snap)
+		if o.opts.DryRun {
+			for _, b := range bins {
+				o.report.Removed.add(len(b.files), b.bytes)
+			}
+			return nil
+		}
+		before := snap.NumFiles()
+		conflicts := o.report.Conflicts
+		if err := o.pass(ctx, snap, bins); err != nil {
+			return err
+		}
+		if snap, err = o.t.Refresh(ctx); err != nil {
+			return err
+		}
+		o.report.Version, o.report.After = snap.Version(), filesOf(snap)
+		done := len(bins) == 0 || o.opts.Gradual || o.spent() || snap.NumFiles() >= before
+		if done && conflicts == o.report.Conflicts {
+			return nil
+		}
+	}
+	return nil
+}
+
+func filesOf(snap *deltalog.Snapshot) Files { return Files{snap.NumFiles(), snap.SizeBytes()} }
+
+func (o *optimizer) spent() bool {
+	return o.opts.MaxBytes > 0 && o.report.Removed.Bytes >= o.opts.MaxBytes
+}
+
+// pass rewrites the bins of one plan; after a conflict the rest is planned anew.
+func (o *optimizer) pass(ctx context.Context, snap *deltalog.Snapshot, bins []*bin) error {
+	for _, b := range bins {
+		if o.spent() {
+			return nil
+		}
+		err := o.rewrite(ctx, snap, b)
+		if err == nil {
+			continue
+		}
+		if !conflicts(err) {
+			return err
+		}
+		if o.report.Conflicts++; o.report.Conflicts >= maxConflicts {
+			return err
+		}
+		return nil
+	}
+	return nil
+}
+
+// conflicts says whether another writer changed what the plan stands on; the commit is then not in the log.
+func conflicts(err error) bool {
+	for _, c := range []error{deltalog.ErrConcurrentDelete, deltalog.ErrConcurrentDeleteRead, deltalog.ErrMetadataChanged, deltalog.ErrProtocolChanged} {
+		if errors.Is(err, c) && !errors.Is(err, objstore.ErrUnknownOutcome) {
+			return true
+		}
+	}
+	return false
+}
+
+// rewrite makes one bin's files anew and commits them.
+func (o *optimizer) rewrite(ctx context.Context, snap *deltalog.Snapshot, b *bin) error {
+	adds, err := o.write(ctx, snap, b)
+	var rows int64
+	if err == nil {
+		rows, err = o.verify(ctx, snap, b, adds)
+	}
+	if err == nil {
+		err = o.commit(ctx, snap, b, adds)
+	}
+	if err != nil {
+		if !errors.Is(err, objstore.ErrUnknownOutcome) {
+			o.discard(ctx, adds)
+		}
+		return err
+	}
+	written := int64(0)
+	for i := range adds {
+		written += adds[i].Size
+	}
+	o.report.Commits++
+	o.report.Rows += rows
+	o.report.Deleted += b.deleted
+	o.report.Removed.add(len(b.files), b.bytes)
+	o.report.Added.add(len(adds), written)
+	return nil
+}
+
+func (o *optimizer) commit(ctx context.Context, snap *deltalog.Snapshot, b *bin, adds []deltalog.Add) error {
+	now := o.opts.Clock().UnixMilli()
+	c := deltalog.Commit{ReadVersion: snap.Version(), Operation: "OPTIMIZE", Adds: adds,
+		Parameters: map[string]string{"predicate": "[]", "zOrderBy": "[]", "clusterBy": "[]", "auto": strconv.FormatBool(o.opts.Gradual)}}
+	added := int64(0)
+	for i := range adds {
+		adds[i].DataChange = false
+		added += adds[i].Size
+	}
+	vectors := 0
+	for _, f := range b.files {
+		c.Removes = append(c.Removes, deltalog.RemoveOf(f.Add, now, false))
+		if f.Add.DeletionVector != nil {
+			vectors++
+		}
+	}
+	c.Metrics = map[string]string{
+		"numAddedFiles": strconv.Itoa(len(adds)), "numAddedBytes": strconv.FormatInt(added, 10),
+		"numRemovedFiles": strconv.Itoa(len(b.files)), "numRemovedBytes": strconv.FormatInt(b.bytes, 10),
+		"numDeletionVectorsRemoved": strconv.Itoa(vectors),
+	}
+	v, err := o.t.Log.Commit(ctx, c)
+	if err == nil {
+		o.opts.Logger.Info("optimized", "table", o.t.Store.URL(), "version", v, "files", len(b.files), "bytes", b.bytes, "into", len(adds))
+	}
+	return err
+}
+
+// discard deletes files that no commit names and none can: the commit was refused or never tried. What it cannot
+// delete, Vacuum will.
+func (o *optimizer) discard(ctx context.Context, adds []deltalog.Add) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	for i := range adds {
+		if err := o.t.Store.Delete(ctx, adds[i].DecodedPath()); err != nil {
+			o.opts.Logger.Warn("an unused file stays for vacuum", "file", adds[i].Path, "error", err)
+			return
+		}
+	}
+}
