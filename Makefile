@@ -16,7 +16,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 # Packages whose tests start goroutines that share state: the race detector is worth its time there.
 RACE    := ./internal/... ./objstore/... ./deltalog/... ./committer/... ./broker/... ./tiering/... ./reader/... ./test/model
 # Packages that start real services; all others need nothing but Go.
-OUTSIDE := ./test/harness ./test/e2e ./test/crash
+OUTSIDE := ./test/harness ./test/e2e ./test/crash ./test/stores
 
 # Benchmarks: make bench PKG=./record BENCH=Iterator COUNT=6
 PKG     ?= ./...
@@ -135,10 +135,14 @@ e2e: services ## foreign readers and clients against the real binary
 crash: services ## kill -9 runs of the real binary; LEDGERLAKE_KILLS=100 for a long one
 	$(GO) test -count=1 -timeout 60m -v ./test/crash
 
+.PHONY: stores
+stores: services ## many writers of one table on each log store; LEDGERLAKE_COMMITS=60 for a long run
+	$(GO) test -count=1 -timeout 20m -v ./test/stores
+
 .PHONY: e2e-spark
 e2e-spark: ## Spark reads our tables and we read Spark's (slow: a JVM and about 500 MB of packages)
 	test/services/spark.sh prepare
-	LEDGERLAKE_SPARK=1 $(GO) test -count=1 -timeout 20m -v -run 'Spark' ./test/e2e
+	LEDGERLAKE_SPARK=1 $(GO) test -count=1 -timeout 20m -v -run 'Spark' ./test/e2e ./test/stores
 
 .PHONY: e2e-page
 e2e-page: ## the page of `serve` in Chromium (needs /usr/bin/chromium and Node.js)
