@@ -1,6 +1,6 @@
 // Package segment reads and writes Kafka's own log files, byte for byte: a log of v2 record batches
-// (<base offset, 20 digits>.log), an offset index (.index) and a time index (.timeindex) beside it. Kafka's
-// tools read what this package writes, and it reads what a Kafka broker wrote.
+// (<base offset, 20 digits>.log), an offset index (.index) and a time index (.timeindex) beside it, and an index of
+// aborted transactions (.txnindex) where there are some. Kafka's tools read what this package writes, and it reads what a Kafka broker wrote.
 //
 // A Writer is not safe for concurrent use; a Reader is, and one taken from a Writer may be used while the
 // Writer appends: it sees what was there when it was taken. Damage is a *DamageError that names the file and
@@ -67,6 +67,7 @@ type Info struct {
 	Size               int64         // bytes of log
 	MaxTimestamp       int64         // -1 when the segment is empty
 	MaxTimestampOffset record.Offset // last offset of the first batch that has it
+	Aborted            int           `json:",omitempty"` // aborted transactions whose marker is in the segment
 }
 
 // EmptyInfo describes a segment without batches.
@@ -110,7 +111,7 @@ func List(fsys vfs.FS, dir string) ([]record.Offset, error) {
 // Remove removes the files of a segment. Files that are gone already are no error. The log goes last, so
 // that what an interrupted call leaves is still listed.
 func Remove(fsys vfs.FS, dir string, base record.Offset) error {
-	for _, suffix := range []string{IndexSuffix, TimeIndexSuffix, LogSuffix} {
+	for _, suffix := range []string{IndexSuffix, TimeIndexSuffix, TxnIndexSuffix, LogSuffix} {
 		if err := fsys.Remove(FileName(dir, base, suffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove segment: %w", err)
 		}

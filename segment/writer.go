@@ -15,6 +15,9 @@ import (
 // larger than this makes OpenWriter build an index that was good.
 const maxIndexGap = 4 << 20
 
+// maxControl bounds a control batch: a marker has less than 100 bytes.
+const maxControl = 64 << 10
+
 // Writer appends batches to a segment. When to begin a new one is for the caller to decide.
 type Writer struct {
 	fs          vfs.FS
@@ -23,7 +26,8 @@ type Writer struct {
 	x           indexer
 	flushedOffs int // entries that are in the index files already
 	flushedTime int
-	newIndex    bool // the index files must be written from the start
+	newIndex    bool         // the index files must be written from the start
+	aborted     []AbortedTxn // that are not in their file yet
 }
 
 // Create begins an empty segment; files that have its names are replaced.
@@ -81,6 +85,7 @@ func (w *Writer) load(info Info) error {
 // rebuild makes the indexes from the headers of the good part.
 func (w *Writer) rebuild(info Info) error {
 	w.x = indexer{info: EmptyInfo(info.Base)}
+	w.x.info.Aborted = info.Aborted
 	w.newIndex = true
 	s := newScanner(w.log, w.x.info, info.Size, false)
 	for {
@@ -95,9 +100,10 @@ func (w *Writer) rebuild(info Info) error {
 	}
 }
 
-// Extend takes over the whole, undamaged batches behind the known good part and calls visit for each. The
-// finding says why it stopped before the end of the file, nil when it did not. Cut then removes the rest.
-func (w *Writer) Extend(visit func(record.BatchHeader)) (*Finding, error) {
+// Extend takes over the whole, undamaged batches behind the known good part and calls visit for each; control
+// batches come with their bytes. The finding says why it stopped before the end of the file, nil when it did
+// not. Cut then removes the rest.
+func (w *Writer) Extend(visit func(h record.BatchHeader, control []byte)) (*Finding, error) {
 	size, err := w.log.Size()
 	if err != nil {
 		return nil, fmt.Errorf("extend segment: %w", err)
@@ -114,9 +120,16 @@ func (w *Writer) Extend(visit func(record.BatchHeader)) (*Finding, error) {
 		case err != nil:
 			return nil, err
 		}
+		var control []byte
+		if h.Control() && h.Size() <= maxControl {
+			control = make([]byte, h.Size())
+			if _, err := w.log.ReadAt(control, w.x.info.Size); err != nil {
+				return nil, fmt.Errorf("extend segment: %w", err)
+			}
+		}
 		w.x.add(h)
 		if visit != nil {
-			visit(h)
+			visit(h, control)
 		}
 	}
 }
@@ -126,6 +139,9 @@ func (w *Writer) Cut() error {
 	size, err := w.log.Size()
 	if err == nil && size > w.x.info.Size {
 		err = w.log.Truncate(w.x.info.Size)
+	}
+	if err == nil {
+		err = w.cutAborted()
 	}
 	if err != nil {
 		return fmt.Errorf("cut segment: %w", err)
@@ -167,6 +183,9 @@ func (w *Writer) Finish() { w.x.addTime() }
 
 // FlushIndex writes the index entries that are only in memory to their files.
 func (w *Writer) FlushIndex() error {
+	if err := w.flushAborted(); err != nil {
+		return err
+	}
 	var b []byte
 	if w.newIndex || w.flushedOffs < len(w.x.offsets) {
 		for _, e := range w.x.offsets[w.flushedOffs:] {
@@ -225,7 +244,11 @@ func (w *Writer) Seal() error {
 	if err := w.FlushIndex(); err != nil {
 		return err
 	}
-	for _, suffix := range []string{IndexSuffix, TimeIndexSuffix} {
+	suffixes := []string{IndexSuffix, TimeIndexSuffix}
+	if w.x.info.Aborted > 0 {
+		suffixes = append(suffixes, TxnIndexSuffix)
+	}
+	for _, suffix := range suffixes {
 		f, err := w.fs.Open(FileName(w.dir, w.x.info.Base, suffix))
 		if err != nil {
 			return fmt.Errorf("seal segment: %w", err)

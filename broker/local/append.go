@@ -22,12 +22,17 @@ func (l *Log) Append(ctx context.Context, tp record.TopicPartition, batch []byte
 	if err != nil {
 		return broker.AppendResult{}, fmt.Errorf("append to %s: %w", tp, err)
 	}
+	return l.put(ctx, p, batch, h)
+}
+
+// put takes a batch that is known to be right.
+func (l *Log) put(ctx context.Context, p *partition, batch []byte, h record.BatchHeader) (broker.AppendResult, error) {
 	if l.cfg.Durability == DurabilityNone {
 		return l.appendNow(p, batch, h)
 	}
 	if l.crowded.Load() != nil {
 		if err := l.submit(&entry{kind: entryRotate}); err != nil {
-			return broker.AppendResult{}, fmt.Errorf("append to %s: %w", tp, err)
+			return broker.AppendResult{}, fmt.Errorf("append to %s: %w", p.tp(), err)
 		}
 	}
 	return l.appendGroup(ctx, p, batch, h)
@@ -39,7 +44,12 @@ func (p *partition) prepareLocked(batch []byte, h *record.BatchHeader) (*produce
 		return nil, fmt.Errorf("%s: %w", p.tp(), broker.ErrUnknownTopic)
 	}
 	if h.ProducerID >= 0 {
-		first, err := p.checkProducerLocked(*h)
+		check := p.checkProducerLocked
+		if h.Control() {
+			m, _ := markerOf(batch)
+			check = func(h record.BatchHeader) (*produced, error) { return p.checkMarkerLocked(h, m) }
+		}
+		first, err := check(*h)
 		if first != nil || err != nil {
 			return first, err
 		}
@@ -75,7 +85,7 @@ func (l *Log) appendNow(p *partition, batch []byte, h record.BatchHeader) (broke
 	if err := p.writeLocked(batch, h); err != nil {
 		return broker.AppendResult{}, fmt.Errorf("append to %s: %w: %w", p.tp(), broker.ErrStorage, err)
 	}
-	p.noteProducerLocked(h, l.cfg.Clock().UnixMilli())
+	p.noteProducerLocked(h, batch, l.cfg.Clock().UnixMilli())
 	l.wrote(len(batch))
 	return p.resultLocked(h, nil), nil
 }
@@ -110,7 +120,7 @@ func (l *Log) appendGroup(ctx context.Context, p *partition, batch []byte, h rec
 	}
 	if first == nil {
 		p.next = h.LastOffset() + 1
-		p.noteProducerLocked(h, l.cfg.Clock().UnixMilli())
+		p.noteProducerLocked(h, batch, l.cfg.Clock().UnixMilli())
 	}
 	res := p.resultLocked(h, first)
 	p.mu.Unlock()

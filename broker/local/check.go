@@ -100,6 +100,9 @@ func (c *checker) checkPartitions(topics topicsState, ckpt *checkpointState) err
 				return err
 			}
 			c.findings = append(c.findings, found...)
+			if _, err := segment.ReadAborted(c.fs, dir, s.Info); c.note(err) != nil {
+				return err
+			}
 		}
 	}
 	return nil

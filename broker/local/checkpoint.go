@@ -20,7 +20,7 @@ import (
 
 const (
 	checkpointFile    = "checkpoint"
-	checkpointVersion = 1
+	checkpointVersion = 2 // 1 has no open transactions
 	checkpointMagic   = "ledgerlake-checkpoint"
 )
 
@@ -42,6 +42,7 @@ type partitionState struct {
 	Held      bool                `json:"held,omitempty"`
 	Segments  []segmentState      `json:"segments,omitempty"`
 	Producers map[int64]*producer `json:"producers,omitempty"`
+	Open      []openTxn           `json:"open,omitempty"` // transactions
 }
 
 type segmentState struct {
@@ -63,6 +64,7 @@ type syncJob struct {
 	p      *partition
 	sealed []*seg
 	active *segment.Writer
+	txn    []record.Offset // active segment, when it has aborted transactions
 	dir    bool
 }
 
@@ -109,10 +111,16 @@ func (p *partition) snapshotLocked(snap *snapshot) error {
 			if err := s.w.FlushIndex(); err != nil {
 				return err
 			}
+			if s.w.Info().Aborted > 0 {
+				job.txn = append(job.txn, s.w.Info().Base)
+			}
 		}
 	}
 	for id, s := range p.producers {
 		st.Producers[id] = s.durable(p.end)
+	}
+	for id, first := range p.txns.open {
+		st.Open = append(st.Open, openTxn{id, first})
 	}
 	p.cached, p.changed, p.newFiles = st, false, false
 	snap.sync = append(snap.sync, job)
@@ -249,6 +257,11 @@ func (j *syncJob) run() error {
 			return err
 		}
 	}
+	for _, base := range j.txn {
+		if err := segment.SyncAborted(j.p.log.fs, j.p.dir, base); err != nil {
+			return err
+		}
+	}
 	if j.dir {
 		return j.p.log.fs.SyncDir(j.p.dir)
 	}
@@ -302,8 +315,8 @@ func readCheckpoint(fsys vfs.FS, dir string) (*checkpointState, error) {
 	if _, err := fmt.Sscanf(string(head), checkpointMagic+" %d %x %d", &version, &crc, &length); !ok || err != nil {
 		return nil, damage(0, "a checkpoint's first line", fmt.Sprintf("%.40q", b))
 	}
-	if version != checkpointVersion {
-		return nil, damage(0, fmt.Sprintf("version %d", checkpointVersion), fmt.Sprint(version))
+	if version < 1 || version > checkpointVersion {
+		return nil, damage(0, fmt.Sprintf("version 1 to %d", checkpointVersion), fmt.Sprint(version))
 	}
 	if length != len(body) {
 		return nil, damage(len(head)+1, fmt.Sprintf("%d bytes", length), fmt.Sprint(len(body)))

@@ -14,6 +14,13 @@
 // segments, as with Kafka's defaults, and recovery keeps the undamaged batches that it finds; marks such as
 // log starts and holds go through the journal all the same.
 //
+// Transactions: the log follows each producer's open transaction in each partition, from its first batch to its
+// marker (AppendMarker, Producers; the contract is broker.Transactor). Bounds.Stable stays at the first offset of
+// the oldest open one as far as it is durable, ReadCommitted fetches end there and name the aborted ones, and
+// retention keeps what is not decided. A checkpoint holds the open transactions, and Kafka's .txnindex files hold
+// the aborted ones, which are also in memory, 32 bytes each; the journal has what came later. Which partitions
+// belong to a transaction is for the coordinator to say; an epoch that has ended cannot begin one again.
+//
 // All methods are safe for concurrent use. Fetch waits without polling. Append ignores its context once the
 // batch is queued: the batch belongs to the log until Append returns.
 //

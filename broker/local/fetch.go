@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"sort"
 	"time"
 
@@ -48,14 +49,16 @@ type fetch struct {
 	l      *Log
 	ranges []broker.FetchRange
 	opts   broker.FetchOptions
-	parts  []*partition // of the ranges; nil where there is none
-	seen   []int64      // partition.bytes when it was read
+	parts  []*partition    // of the ranges; nil where there is none
+	seen   []int64         // partition.bytes when it was read
+	stable []record.Offset // last stable offset when it was read
 	got    int
 }
 
 // Fetch answers all ranges. See broker.Source.
 func (l *Log) Fetch(ctx context.Context, ranges []broker.FetchRange, opts broker.FetchOptions) ([]broker.Fetched, error) {
-	f := &fetch{l: l, ranges: ranges, opts: opts, parts: make([]*partition, len(ranges)), seen: make([]int64, len(ranges))}
+	f := &fetch{l: l, ranges: ranges, opts: opts, parts: make([]*partition, len(ranges)), seen: make([]int64, len(ranges)),
+		stable: make([]record.Offset, len(ranges))}
 	for i, r := range ranges {
 		f.parts[i], _ = l.partition(r.TP) // nil: answered as unknown
 	}
@@ -99,11 +102,19 @@ func (f *fetch) limited(out []broker.Fetched) bool {
 			}
 			b, next = b[h.Size():], h.LastOffset()+1
 		}
-		if next < out[i].Bounds.End {
+		if next < f.visible(out[i].Bounds) {
 			return true
 		}
 	}
 	return false
+}
+
+// visible is the end of what the fetch may see.
+func (f *fetch) visible(b broker.Bounds) record.Offset {
+	if f.opts.Isolation == broker.ReadCommitted {
+		return b.Stable
+	}
+	return b.End
 }
 
 // watch registers or unregisters the waiter with all partitions.
@@ -130,7 +141,11 @@ func (f *fetch) enough() bool {
 			continue
 		}
 		p.mu.Lock()
-		more += p.bytes - f.seen[i]
+		if f.opts.Isolation != broker.ReadCommitted {
+			more += p.bytes - f.seen[i]
+		} else if p.stableLocked() > f.stable[i] {
+			more = math.MaxInt64 // how much of it is stable now, only reading tells
+		}
 		gone := p.deleted || f.ranges[i].From < p.start
 		p.mu.Unlock()
 		if gone {
@@ -181,6 +196,7 @@ func (f *fetch) readOne(i, limit int, whole bool, out *broker.Fetched) {
 	for try := 0; ; try++ {
 		var v view
 		v, out.Err = p.view(from, &out.Bounds, &f.seen[i])
+		f.stable[i] = out.Bounds.Stable
 		if out.Err == nil && v.r != nil && limit > 0 {
 			out.Batches, out.Err = v.r.Read(from, limit)
 			if errors.Is(out.Err, io.EOF) {
@@ -191,6 +207,9 @@ func (f *fetch) readOne(i, limit int, whole bool, out *broker.Fetched) {
 			}
 		}
 		f.l.done(v)
+		if f.opts.Isolation == broker.ReadCommitted && out.Err == nil {
+			p.committedOnly(out, from, v.aborted)
+		}
 		// A checkpoint closes and retention removes files under a reader; what is there now answers.
 		if try < 3 && (errors.Is(out.Err, fs.ErrClosed) || errors.Is(out.Err, fs.ErrNotExist)) && !f.l.isClosed() {
 			continue
@@ -199,10 +218,32 @@ func (f *fetch) readOne(i, limit int, whole bool, out *broker.Fetched) {
 	}
 }
 
+// committedOnly cuts an answer at the last stable offset, and adds the aborted transactions that are in it.
+func (p *partition) committedOnly(out *broker.Fetched, from record.Offset, aborted []segment.AbortedTxn) {
+	end, to := 0, from
+	for end < len(out.Batches) {
+		h, err := record.ParseHeader(out.Batches[end:])
+		if err != nil { // what was read is whole batches
+			out.Batches, out.Err = nil, fmt.Errorf("read %s: %w", p.tp(), err)
+			return
+		}
+		if h.LastOffset() >= out.Bounds.Stable {
+			break
+		}
+		end, to = end+h.Size(), h.LastOffset()+1
+	}
+	out.Batches = out.Batches[:end:end]
+	if end > 0 {
+		out.Aborted = abortedIn(aborted, from, to)
+	}
+}
+
 // view is one use of a segment's reader; done ends it.
 type view struct {
 	r *segment.Reader
 	h *handle // nil when the reader is a writer's
+
+	aborted []segment.AbortedTxn // as of when the view was made: retention takes them with their segments
 }
 
 func (l *Log) done(v view) {
@@ -217,11 +258,12 @@ func (p *partition) view(from record.Offset, bounds *broker.Bounds, seen *int64)
 	if s == nil || v.r != nil || err != nil {
 		return v, err
 	}
-	h, err := p.log.handles.get(p.dir, s, s.info)
+	v.h, err = p.log.handles.get(p.dir, s, s.info)
 	if err != nil {
 		return view{}, fmt.Errorf("read %s: %w: %w", p.tp(), broker.ErrStorage, err)
 	}
-	return view{r: h.Reader, h: h}, nil
+	v.r = v.h.Reader
+	return v, nil
 }
 
 // segmentOf finds the segment that holds an offset, and a reader when it has a writer; else it is sealed, and its
@@ -245,9 +287,9 @@ func (p *partition) segmentOf(from record.Offset, bounds *broker.Bounds, seen *i
 	}
 	s := p.segs[i]
 	if s.w != nil {
-		return s, view{r: s.w.Reader()}, nil
+		return s, view{r: s.w.Reader(), aborted: p.txns.aborted}, nil
 	}
-	return s, view{}, nil
+	return s, view{aborted: p.txns.aborted}, nil
 }
 
 // OffsetForTime finds the first offset with a timestamp at or after ms.

@@ -42,6 +42,7 @@ type partition struct {
 	hold      record.Offset
 	held      bool
 	producers map[int64]*producer
+	txns      txns
 	waiters   map[*waiter]struct{}
 	bytes     int64 // ever made visible; tells a waiter what has come
 	newFiles  bool  // the directory must be synced
@@ -53,7 +54,7 @@ type partition struct {
 
 func newPartition(l *Log, t *topic, number int32) *partition {
 	return &partition{log: l, topic: t, number: number, dir: partitionDir(l.dataDir, t.name, number),
-		producers: map[int64]*producer{}, waiters: map[*waiter]struct{}{}, changed: true}
+		producers: map[int64]*producer{}, txns: txns{open: map[int64]record.Offset{}}, waiters: map[*waiter]struct{}{}, changed: true}
 }
 
 func partitionDir(dataDir, topic string, number int32) string {
@@ -65,7 +66,7 @@ func (p *partition) tp() record.TopicPartition {
 }
 
 func (p *partition) boundsLocked() broker.Bounds {
-	return broker.Bounds{Start: p.start, Stable: p.end, End: p.end}
+	return broker.Bounds{Start: p.start, Stable: p.stableLocked(), End: p.end}
 }
 
 // active gives the segment that takes appends, nil when there is none yet.
@@ -123,6 +124,7 @@ func (p *partition) writeLocked(raw []byte, h record.BatchHeader) error {
 	p.end = h.LastOffset() + 1
 	p.next = max(p.next, p.end)
 	p.bytes += int64(len(raw))
+	p.seeTxnLocked(s, h, raw)
 	p.wakeLocked()
 	return nil
 }
@@ -178,6 +180,9 @@ func (p *partition) droppedLocked() []*seg {
 	}
 	out := p.segs[:n:n]
 	p.segs = p.segs[n:]
+	if n > 0 {
+		p.forgetAbortedLocked()
+	}
 	return out
 }
 

@@ -20,9 +20,11 @@ type produced struct {
 
 // producer is what a partition knows of one idempotent producer.
 type producer struct {
-	Epoch int16
-	Last  []produced // oldest first: keptBatches that are durable, and all that are on their way
-	Seen  int64      // Unix ms of the last append
+	Epoch    int16
+	Last     []produced     // oldest first: keptBatches that are durable, and all that are on their way
+	Seen     int64          // Unix ms of the last append
+	Marked   int32          `json:",omitempty"` // one more than the coordinator epoch of the last marker; 0: none
+	TxnFirst *record.Offset `json:"-"`          // first offset of the open transaction, from what was given offsets
 }
 
 // durable gives what a checkpoint may say of the producer: batches that are still on their way to the disk may
@@ -32,7 +34,7 @@ func (s *producer) durable(end record.Offset) *producer {
 	for n > 0 && s.Last[n-1].Base >= end {
 		n--
 	}
-	return &producer{Epoch: s.Epoch, Last: slices.Clone(s.Last[max(0, n-keptBatches):n]), Seen: s.Seen}
+	return &producer{Epoch: s.Epoch, Last: slices.Clone(s.Last[max(0, n-keptBatches):n]), Seen: s.Seen, Marked: s.Marked}
 }
 
 // lastSequence gives the sequence number of a batch's last record. Numbers wrap from 2^31-1 to 0.
@@ -54,6 +56,9 @@ func (p *partition) checkProducerLocked(h record.BatchHeader) (*produced, error)
 	case h.ProducerEpoch < s.Epoch:
 		return nil, fmt.Errorf("%w: producer %d has epoch %d, the batch %d", broker.ErrProducerFenced, h.ProducerID, s.Epoch, h.ProducerEpoch)
 	case h.ProducerEpoch > s.Epoch:
+		if s.TxnFirst != nil { // whoever gave it the epoch ends what the former one left open
+			return nil, fmt.Errorf("%w: producer %d begins epoch %d, and has a transaction open in epoch %d", broker.ErrTxnState, h.ProducerID, h.ProducerEpoch, s.Epoch)
+		}
 		if h.BaseSequence != 0 {
 			return nil, fmt.Errorf("%w: producer %d begins epoch %d with %d", broker.ErrOutOfOrder, h.ProducerID, h.ProducerEpoch, h.BaseSequence)
 		}
@@ -71,18 +76,34 @@ func (p *partition) checkProducerLocked(h record.BatchHeader) (*produced, error)
 	if h.BaseSequence != want {
 		return nil, fmt.Errorf("%w: producer %d sent %d, expected %d", broker.ErrOutOfOrder, h.ProducerID, h.BaseSequence, want)
 	}
+	if s.TxnFirst != nil && !h.Transactional() {
+		return nil, fmt.Errorf("%w: a plain batch of producer %d, which has a transaction open", broker.ErrTxnState, h.ProducerID)
+	}
 	return nil, nil
 }
 
-// noteProducerLocked remembers a batch that was given its offset.
-func (p *partition) noteProducerLocked(h record.BatchHeader, nowMS int64) {
+// noteProducerLocked remembers a batch that was given its offset; control are the bytes of a control batch.
+func (p *partition) noteProducerLocked(h record.BatchHeader, control []byte, nowMS int64) {
 	if h.ProducerID < 0 {
 		return
 	}
 	s := p.producers[h.ProducerID]
-	if s == nil || s.Epoch != h.ProducerEpoch {
-		s = &producer{Epoch: h.ProducerEpoch, Last: make([]produced, 0, keptBatches)}
+	if s == nil {
+		s = &producer{}
 		p.producers[h.ProducerID] = s
+	}
+	if s.Last == nil || s.Epoch != h.ProducerEpoch {
+		s.Epoch, s.Last = h.ProducerEpoch, make([]produced, 0, keptBatches)
+	}
+	if h.Control() {
+		if m, ok := markerOf(control); ok {
+			s.TxnFirst, s.Marked, s.Seen = nil, m.coordinatorEpoch+1, nowMS
+		}
+		return
+	}
+	if h.Transactional() && s.TxnFirst == nil {
+		first := h.BaseOffset
+		s.TxnFirst = &first
 	}
 	if len(s.Last) > keptBatches && s.Last[keptBatches].Base < p.end {
 		s.Last = append(s.Last[:0], s.Last[1:]...)
@@ -91,10 +112,11 @@ func (p *partition) noteProducerLocked(h record.BatchHeader, nowMS int64) {
 	s.Seen = nowMS
 }
 
-// expireProducersLocked forgets producers that were idle for long, which bounds memory.
+// expireProducersLocked forgets producers that were idle for long, which bounds memory. Open transactions keep
+// theirs.
 func (p *partition) expireProducersLocked(before int64) {
 	for id, s := range p.producers {
-		if s.Seen < before {
+		if _, open := p.txns.open[id]; !open && s.TxnFirst == nil && s.Seen < before {
 			delete(p.producers, id)
 			p.changed = true
 		}

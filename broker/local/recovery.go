@@ -94,6 +94,12 @@ func (p *partition) load(state *partitionState, keepTail bool) error {
 	for id, s := range state.Producers {
 		p.producers[id] = s
 	}
+	for _, t := range state.Open {
+		p.txns.open[t.Producer] = t.First
+		if s := p.producers[t.Producer]; s != nil {
+			s.TxnFirst = &t.First
+		}
+	}
 	if err := p.log.fs.MkdirAll(p.dir); err != nil {
 		return err
 	}
@@ -117,6 +123,11 @@ func (p *partition) load(state *partitionState, keepTail bool) error {
 		if err := p.loadSegment(s); err != nil {
 			return err
 		}
+		aborted, err := segment.ReadAborted(p.log.fs, p.dir, s.Info)
+		if err != nil {
+			return err
+		}
+		p.txns.aborted = append(p.txns.aborted, aborted...)
 	}
 	if keepTail {
 		if err := p.extend(bases, onDisk); err != nil {
@@ -166,9 +177,10 @@ func (p *partition) loadSealed(s segmentState) error {
 // and newer segments, up to the first damage or gap.
 func (p *partition) extend(bases []record.Offset, unknown map[record.Offset]bool) error {
 	now := p.log.cfg.Clock().UnixMilli()
-	visit := func(h record.BatchHeader) {
+	visit := func(h record.BatchHeader, control []byte) {
 		p.end = h.LastOffset() + 1
-		p.noteProducerLocked(h, now)
+		p.noteProducerLocked(h, control, now)
+		p.seeTxnLocked(p.active(), h, control)
 	}
 	whole := true
 	grow := func(s *seg) error {
@@ -290,6 +302,10 @@ func (p *partition) passLost() {
 		p.sealLocked(s)
 	}
 	p.start, p.end, p.next, p.changed = to, to, to, true
+	clear(p.txns.open) // nothing of them is left
+	for _, s := range p.producers {
+		s.TxnFirst = nil
+	}
 }
 
 // replay applies a frame unless the checkpoint has it already.
@@ -323,6 +339,6 @@ func (p *partition) replay(r *journalReader, f Frame) error {
 	if err := p.writeLocked(f.Payload, b.BatchHeader); err != nil {
 		return err
 	}
-	p.noteProducerLocked(b.BatchHeader, p.log.cfg.Clock().UnixMilli())
+	p.noteProducerLocked(b.BatchHeader, f.Payload, p.log.cfg.Clock().UnixMilli())
 	return nil
 }

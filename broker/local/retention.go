@@ -100,6 +100,7 @@ func (p *partition) expired(nowMS int64) (start record.Offset, dropped bool) {
 	if p.held || cfg.Tiered {
 		limit = p.hold // I6: 0 before the first Hold
 	}
+	limit = min(limit, p.stableLocked()) // what is not decided does not expire
 	var total int64
 	for _, s := range p.segs {
 		if info := s.state(); info.Next > p.start {

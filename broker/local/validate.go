@@ -43,8 +43,10 @@ func (l *Log) validate(ctx context.Context, cfg *broker.TopicConfig, batch []byt
 
 func (l *Log) validateHeader(h record.BatchHeader) error {
 	switch {
-	case h.Control(), h.Transactional():
-		return fmt.Errorf("%w: transactional and control batches", broker.ErrUnsupported)
+	case h.Control():
+		return fmt.Errorf("%w: a control batch of a client", broker.ErrInvalidRecord)
+	case h.Transactional() && h.ProducerID < 0:
+		return fmt.Errorf("%w: a transactional batch without a producer id", broker.ErrInvalidRecord)
 	case h.Codec() > record.Zstd:
 		return fmt.Errorf("%w: compression codec %d", broker.ErrUnsupported, h.Codec())
 	case h.LogAppendTime():
