@@ -34,18 +34,26 @@ func (c *chunk) slice(i, j int) *chunk {
 	return s
 }
 
-// keyColumns finds the keys of a batch.
+// keyColumns finds the keys of a batch, all of whose rows have some.
 func (c *chunk) keyColumns(part, off int) error {
-	pa, ok1 := c.rb.Column(part).(*array.Int32)
-	oa, ok2 := c.rb.Column(off).(*array.Int64)
-	if !ok1 || !ok2 {
-		return fmt.Errorf("columns %s and %s are not int and long", c.rb.ColumnName(part), c.rb.ColumnName(off))
+	pa, oa, err := c.keyArrays(part, off)
+	if err != nil {
+		return err
 	}
 	if pa.NullN() > 0 || oa.NullN() > 0 {
 		return fmt.Errorf("%w in file %s", ErrNoPosition, c.file)
 	}
 	c.parts, c.offs = pa.Int32Values(), oa.Int64Values()
 	return nil
+}
+
+func (c *chunk) keyArrays(part, off int) (*array.Int32, *array.Int64, error) {
+	pa, ok1 := c.rb.Column(part).(*array.Int32)
+	oa, ok2 := c.rb.Column(off).(*array.Int64)
+	if !ok1 || !ok2 {
+		return nil, nil, fmt.Errorf("columns %s and %s are not int and long", c.rb.ColumnName(part), c.rb.ColumnName(off))
+	}
+	return pa, oa, nil
 }
 
 // search gives the first row at or after i whose key is not below k. Rows are sorted.

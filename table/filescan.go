@@ -28,6 +28,9 @@ type unit struct {
 	hulls    []Range         // one for each partition, sorted; from the first row's offset to the last one's
 	seq      int             // place in version order
 	deleted  *roaring.Bitmap // rows of the file that are not in the table; read with the file
+
+	foreign    bool  // of the rows without partition and offset, instead of those that have them
+	foreigners int64 // how many of them a probe has seen
 }
 
 func (u *unit) name() string { return u.add.Path }
@@ -210,7 +213,13 @@ func (f *fileScan) next() (c *chunk, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if f.pending = f.live(rb, f.at-rb.NumRows()); len(f.pending) == 0 {
+		f.pending = f.live(rb, f.at-rb.NumRows())
+		if f.s.ordered {
+			if err := f.wanted(); err != nil {
+				return nil, err
+			}
+		}
+		if len(f.pending) == 0 {
 			continue
 		}
 		if err := f.ready(); err != nil {
@@ -234,7 +243,7 @@ func (f *fileScan) ready() error {
 		f.drop()
 		f.pending = []*chunk{c}
 	}
-	if !f.s.ordered {
+	if !f.s.ordered || f.u.foreign {
 		return nil
 	}
 	for _, c := range f.pending {

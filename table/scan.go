@@ -76,7 +76,8 @@ type scan struct {
 
 // Scan gives the rows of a snapshot. In a table with partition and offset columns the rows of each partition come
 // in the order of their offsets, whatever files they are in, and a row that is in two files ends the scan with a
-// *DuplicateError (I4); other tables come file by file, older files first. The caller owns the batches and
+// *DuplicateError (I4). Rows without both, which others appended, come after all of them when no ranges are asked
+// for. Other tables come file by file, older files first. The caller owns the batches and
 // releases them. After an error the sequence ends.
 func (t *Table) Scan(ctx context.Context, snap *deltalog.Snapshot, opts ScanOptions) iter.Seq2[arrow.RecordBatch, error] {
 	return func(yield func(arrow.RecordBatch, error) bool) {
@@ -176,7 +177,7 @@ func (s *scan) storedFields(fields []arrow.Field) ([]arrow.Field, error) {
 func (s *scan) run(parent context.Context, snap *deltalog.Snapshot, yield func(arrow.RecordBatch) bool) error {
 	ctx, cancel := context.WithCancel(parent)
 	defer cancel()
-	units, err := s.units(ctx, snap)
+	units, foreign, err := s.units(ctx, snap)
 	if err != nil {
 		return err
 	}
@@ -190,6 +191,9 @@ func (s *scan) run(parent context.Context, snap *deltalog.Snapshot, yield func(a
 		for _, u := range units {
 			groups = append(groups, []*unit{u})
 		}
+	}
+	for _, u := range foreign {
+		groups = append(groups, []*unit{u})
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	feed := s.readAhead(gctx, g, groups)
@@ -212,7 +216,7 @@ func (s *scan) consume(feed <-chan chan result, order *seam, yield func(arrow.Re
 			if r.err != nil {
 				return r.err
 			}
-			if s.ordered {
+			if r.c.parts != nil {
 				if err := order.pass(r.c); err != nil {
 					return err
 				}
@@ -277,9 +281,10 @@ func (s *scan) readAhead(ctx context.Context, g *errgroup.Group, groups [][]*uni
 	return feed
 }
 
-// units chooses the files and finds the sorted stretches of those that are not known to be sorted.
-func (s *scan) units(ctx context.Context, snap *deltalog.Snapshot) ([]*unit, error) {
-	var whole, unknown []*unit
+// units chooses the files and finds the sorted stretches of those that are not known to be sorted, and those with
+// foreign rows, if these are asked for.
+func (s *scan) units(ctx context.Context, snap *deltalog.Snapshot) (whole, foreign []*unit, err error) {
+	var unknown []*unit
 	seq := 0
 	files := snap.Files()
 	if s.opts.Files != nil {
@@ -303,7 +308,12 @@ func (s *scan) units(ctx context.Context, snap *deltalog.Snapshot) ([]*unit, err
 		whole = append(whole, u)
 	}
 	found, err := s.probe(ctx, unknown)
-	return append(whole, found...), err
+	for _, u := range unknown {
+		if s.ranges == nil && u.foreigners > 0 {
+			foreign = append(foreign, &unit{add: u.add, to: u.to, seq: u.seq, deleted: u.deleted, foreign: true})
+		}
+	}
+	return append(whole, found...), foreign, err
 }
 
 // hullsOf gives one range for each partition.
