@@ -21,30 +21,54 @@ type configSetter interface {
 // Sets settings of topics or puts them back to their defaults. Lists are set as a whole: append and subtract
 // are refused, and so are settings of brokers. All changes of one topic are made, or none.
 func apiIncrementalAlterConfigs() api {
-	return api{key: 44, name: "IncrementalAlterConfigs", min: 0, max: 1, handle: (*Server).alterConfigs}
+	return api{key: 44, name: "IncrementalAlterConfigs", min: 0, max: 1, handle: (*Server).incrementalAlterConfigs}
 }
 
-func (s *Server) alterConfigs(r *request) (kmsg.Response, error) {
+func (s *Server) incrementalAlterConfigs(r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.IncrementalAlterConfigsRequest)
 	resp := req.ResponseKind().(*kmsg.IncrementalAlterConfigsResponse)
 	for _, rr := range req.Resources {
 		o := kmsg.NewIncrementalAlterConfigsResponseResource()
 		o.ResourceType, o.ResourceName = rr.ResourceType, rr.ResourceName
 		var err error
-		if rr.ResourceType != kmsg.ConfigResourceTypeTopic {
-			o.ErrorCode, err = codeInvalidRequest, errors.New("only the settings of topics can be changed")
-		} else {
-			o.ErrorCode, err = s.alterTopic(rr.ResourceName, rr.Configs, req.ValidateOnly)
-		}
+		o.ErrorCode, err = s.changeConfig(rr.ResourceType, rr.ResourceName, req.ValidateOnly, func(cfg *broker.TopicConfig) error {
+			return changeSettings(cfg, rr.Configs)
+		})
 		o.ErrorMessage = msgOf(err)
 		resp.Resources = append(resp.Resources, o)
 	}
 	return resp, nil
 }
 
-func (s *Server) alterTopic(name string, changes []kmsg.IncrementalAlterConfigsRequestResourceConfig, dry bool) (int16, error) {
+func changeSettings(cfg *broker.TopicConfig, changes []kmsg.IncrementalAlterConfigsRequestResourceConfig) error {
+	known := topicConfigs()
+	for _, ch := range changes {
+		i := slices.IndexFunc(known, func(c topicConfig) bool { return c.name == ch.Name })
+		switch {
+		case i < 0:
+			return fmt.Errorf("unknown topic setting %q", ch.Name)
+		case ch.Op == kmsg.IncrementalAlterConfigOpDelete:
+			known[i].zero(cfg)
+			continue
+		case ch.Op != kmsg.IncrementalAlterConfigOpSet:
+			return fmt.Errorf("topic setting %s: lists are set as a whole", ch.Name)
+		case ch.Value == nil:
+			return fmt.Errorf("topic setting %s: null value", ch.Name)
+		}
+		if err := known[i].set(cfg, *ch.Value); err != nil {
+			return fmt.Errorf("topic setting %s: %w", ch.Name, err)
+		}
+	}
+	return nil
+}
+
+// changeConfig makes a change of a topic's settings, or only checks it. An error of change is the client's.
+func (s *Server) changeConfig(kind kmsg.ConfigResourceType, name string, dry bool, change func(*broker.TopicConfig) error) (int16, error) {
+	if kind != kmsg.ConfigResourceTypeTopic {
+		return codeInvalidRequest, errors.New("only the settings of topics can be changed")
+	}
 	if internalTopic(name) {
-		return codeInvalidTopic, errInternalTopic
+		return codeOf(errInternalTopic), errInternalTopic
 	}
 	s.alter.Lock()
 	defer s.alter.Unlock()
@@ -53,24 +77,9 @@ func (s *Server) alterTopic(name string, changes []kmsg.IncrementalAlterConfigsR
 	if err != nil {
 		return codeOf(err), err
 	}
-	cfg, known := in.Config, topicConfigs()
-	for _, ch := range changes {
-		i := slices.IndexFunc(known, func(c topicConfig) bool { return c.name == ch.Name })
-		if i < 0 {
-			return codeInvalidConfig, fmt.Errorf("unknown topic setting %q", ch.Name)
-		}
-		switch {
-		case ch.Op == kmsg.IncrementalAlterConfigOpDelete:
-			known[i].zero(&cfg)
-			continue
-		case ch.Op != kmsg.IncrementalAlterConfigOpSet:
-			return codeInvalidConfig, fmt.Errorf("topic setting %s: lists are set as a whole", ch.Name)
-		case ch.Value == nil:
-			return codeInvalidConfig, fmt.Errorf("topic setting %s: null value", ch.Name)
-		}
-		if err := known[i].set(&cfg, *ch.Value); err != nil {
-			return codeInvalidConfig, fmt.Errorf("topic setting %s: %w", ch.Name, err)
-		}
+	cfg := in.Config
+	if err := change(&cfg); err != nil {
+		return codeInvalidConfig, err
 	}
 	if dry {
 		return codeNone, nil

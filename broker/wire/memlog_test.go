@@ -408,5 +408,43 @@ func (l *memLog) Producers(_ context.Context, tp record.TopicPartition) ([]broke
 	return out, nil
 }
 
+func (l *memLog) Size(_ context.Context, tp record.TopicPartition) (n int64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p, _, err := l.part(tp)
+	if err != nil {
+		return 0, err
+	}
+	for _, b := range p.batches {
+		n += int64(len(b.Raw))
+	}
+	return n, nil
+}
+
+func (l *memLog) CreatePartitions(_ context.Context, topic string, total int32) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.topics[topic]
+	if t == nil {
+		return broker.ErrUnknownTopic
+	}
+	for int32(len(t.parts)) < total {
+		t.parts = append(t.parts, &memPart{})
+	}
+	t.info.Config.Partitions = total
+	return nil
+}
+
+func (l *memLog) SetTopicConfig(_ context.Context, name string, cfg broker.TopicConfig) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.topics[name]
+	if t == nil {
+		return broker.ErrUnknownTopic
+	}
+	t.info.Config = cfg
+	return nil
+}
+
 // plainLog is a Log without transactions.
 type plainLog struct{ broker.Log }

@@ -16,10 +16,18 @@ func buildTable(log broker.Log) map[int16]api {
 		apiOffsetCommit(), apiOffsetFetch(), apiFindCoordinator(),
 		apiJoinGroup(), apiHeartbeat(), apiLeaveGroup(), apiSyncGroup(), apiDescribeGroups(), apiListGroups(),
 		apiAPIVersions(), apiCreateTopics(), apiDeleteTopics(), apiDeleteRecords(),
-		apiInitProducerID(), apiDescribeConfigs(), apiDeleteGroups(), apiDescribeCluster(),
+		apiInitProducerID(), apiOffsetForLeaderEpoch(), apiDescribeACLs(), apiCreateACLs(), apiDeleteACLs(), apiDescribeConfigs(),
+		apiDeleteGroups(), apiElectLeaders(), apiListPartitionReassignments(), apiOffsetDelete(), apiDescribeClientQuotas(),
+		apiDescribeCluster(),
 	}
 	if _, ok := log.(configSetter); ok {
-		rows = append(rows, apiIncrementalAlterConfigs())
+		rows = append(rows, apiAlterConfigs(), apiIncrementalAlterConfigs())
+	}
+	if _, ok := log.(sizer); ok {
+		rows = append(rows, apiDescribeLogDirs())
+	}
+	if _, ok := log.(partitionAdder); ok {
+		rows = append(rows, apiCreatePartitions())
 	}
 	if _, ok := log.(broker.Transactor); ok {
 		rows = append(rows, apiAddPartitionsToTxn(), apiAddOffsetsToTxn(), apiEndTxn(), apiTxnOffsetCommit(),
