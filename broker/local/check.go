@@ -89,7 +89,11 @@ func (c *checker) checkPartitions(topics topicsState, ckpt *checkpointState) err
 			if i > 0 && p.Segments[i-1].Next != s.Base {
 				c.add(name, 0, fmt.Sprintf("base offset %d", p.Segments[i-1].Next), fmt.Sprint(s.Base))
 			}
-			found, err := segment.VerifyTo(c.fs, name, s.Size)
+			verify := segment.VerifyLog
+			if s.Sealed {
+				verify = segment.VerifyTo
+			}
+			found, err := verify(c.fs, name, s.Size)
 			if errors.Is(err, fs.ErrNotExist) {
 				if s.Next > p.Start {
 					c.add(name, 0, fmt.Sprintf("a segment of %d bytes", s.Size), "no file")
