@@ -90,7 +90,7 @@ Rows are JSON objects with the table's column names; binary columns are base64.`
 }
 
 func (r *readFlags) run(ctx context.Context, s *stream, out io.Writer) error {
-	if r.travel.set() {
+	if r.travel.set() || r.wholeTable(s) {
 		return r.readVersion(ctx, s, out)
 	}
 	cfg := reader.Config{
@@ -151,9 +151,20 @@ func (r *readFlags) copyRows(ctx context.Context, c *reader.Cursor, w rowWriter)
 	}
 }
 
-// readVersion prints the rows of an older version of the table: no log, no positions.
+// wholeTable says whether everything in a table is asked for, which may be more than the records of a log: rows
+// that others appended have no place in a stream.
+func (r *readFlags) wholeTable(s *stream) bool {
+	return s.table != nil && s.source == nil && !r.streamed() && !r.gaps
+}
+
+// streamed says whether a flag is set that has a meaning for a stream only.
+func (r *readFlags) streamed() bool {
+	return r.from != "earliest" || r.until != "" && r.until != "now" || r.follow || len(r.partitions) > 0 || r.plan || r.showToken
+}
+
+// readVersion prints all rows of one version of the table: no log, no positions.
 func (r *readFlags) readVersion(ctx context.Context, s *stream, out io.Writer) error {
-	if r.from != "earliest" || r.until != "" || r.follow || len(r.partitions) > 0 || r.plan || r.showToken {
+	if r.streamed() {
 		return errors.New("--version and --timestamp give the table as it was, without the log: they go with --columns, --limit and --output only")
 	}
 	if s.table == nil {
