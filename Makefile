@@ -24,6 +24,7 @@ BENCH   ?= .
 COUNT   ?= 1
 TIME    ?= 1s
 FUZZTIME ?= 20s
+SEEDS   ?= 20000
 
 # The services of test/ read these.
 export LEDGERLAKE_CACHE := $(CACHE)
@@ -127,6 +128,11 @@ fuzz: ## every fuzz target for FUZZTIME (20s)
 	  $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")"; \
 	done
 
+# A run of the tests plays a few hundred new seeds; this plays many. A seed that fails is named.
+.PHONY: sim
+sim: ## the simulation of the replicated committer: SEEDS=20000 seeds
+	LEDGERLAKE_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout 60m -v -run 'Seeds' ./committer/raft/sim
+
 .PHONY: e2e
 e2e: services ## foreign readers and clients against the real binary
 	$(GO) test -count=1 -timeout 20m -v ./test/e2e
@@ -148,6 +154,10 @@ e2e-spark: ## Spark reads our tables and we read Spark's (slow: a JVM and about 
 e2e-page: ## the page of `serve` in Chromium (needs /usr/bin/chromium and Node.js)
 	test/services/browser.sh prepare
 	LEDGERLAKE_PAGE=1 $(GO) test -count=1 -v -run Page ./test/e2e
+
+.PHONY: conformance
+conformance: build ## franz-go's own tests against `serve` (a minute; KGO_TEST_RECORDS=500000 for the long run)
+	test/services/kgo.sh
 
 # A service that cannot be had skips its tests with a line that says so; with CI=true it is a failure.
 .PHONY: services
