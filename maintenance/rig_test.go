@@ -266,3 +266,17 @@ func (r *rig) dieAt(n int64, after bool) (hit func() bool) {
 		return died
 	}
 }
+
+// writeOrLink makes a file, or a link to a target.
+func writeOrLink(t *testing.T, name, target string) {
+	t.Helper()
+	var err error
+	if target == "" {
+		err = os.WriteFile(name, []byte("x"), 0o600)
+	} else {
+		err = os.Symlink(target, name)
+	}
+	if err != nil {
+		t.Skipf("no links here: %v", err)
+	}
+}

@@ -20,6 +20,7 @@ type ListOptions struct {
 	Prefix     string
 	StartAfter string // only keys greater than this
 	Flat       bool   // do not descend: leave out keys with a '/' after Prefix
+	NoLinks    bool   // leave out what a folder of a file system only links to: it belongs to somebody else
 }
 
 // Store is a flat space of immutable-by-habit objects under one root (a table's folder or bucket prefix).

@@ -127,6 +127,9 @@ func checkRows(pq *file.Reader, add *deltalog.Add) error {
 	return nil
 }
 
+// ObjectKey finds a file that an action names, URI-encoded, in the table's store; an error when it lies elsewhere.
+func (t *Table) ObjectKey(encoded string) (string, error) { return t.objectKey(encoded, "file") }
+
 // objectKey finds a file that the log names in the store: below the table's root, or named by an absolute path or
 // URI that is.
 func (t *Table) objectKey(encoded, what string) (string, error) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/record"
@@ -123,4 +125,17 @@ func LakeEnd(snap *deltalog.Snapshot, app string, partition int32) (record.Offse
 		return 0, false
 	}
 	return record.Offset(min(max(v, -1), math.MaxInt64-1)) + 1, true // never overflows, whoever wrote it
+}
+
+// SplitAppID undoes AppID; false for an application id that no partition's position is recorded under.
+func SplitAppID(id string) (app string, partition int32, ok bool) {
+	i := strings.LastIndexByte(id, '-')
+	if i <= 0 {
+		return "", 0, false
+	}
+	n, err := strconv.ParseInt(id[i+1:], 10, 32)
+	if err != nil || n < 0 || AppID(id[:i], int32(n)) != id {
+		return "", 0, false
+	}
+	return id[:i], int32(n), true
 }

@@ -77,3 +77,29 @@ func TestLeftovers(t *testing.T) {
 		t.Errorf("temporary files after a write: %v, %v; want only young", left, err)
 	}
 }
+
+// A link leads out of the folder: whoever deletes what it lists can say that it wants none of that.
+func TestListNoLinks(t *testing.T) {
+	root, other := t.TempDir(), t.TempDir()
+	for _, name := range []string{filepath.Join(root, "own"), filepath.Join(other, "foreign")} {
+		if err := os.WriteFile(name, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Symlink(other, filepath.Join(root, "folder")), os.Symlink(filepath.Join(other, "foreign"), filepath.Join(root, "file"))); err != nil {
+		t.Skipf("no links here: %v", err)
+	}
+	s := open(t, dir.Config{Root: root, FS: vfs.OS()})
+	for noLinks, want := range map[bool]int{false: 3, true: 1} {
+		n := 0
+		for _, err := range s.List(t.Context(), objstore.ListOptions{NoLinks: noLinks}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		if n != want {
+			t.Errorf("NoLinks %v: %d objects, want %d", noLinks, n, want)
+		}
+	}
+}

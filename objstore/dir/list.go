@@ -51,7 +51,7 @@ func (l *lister) walk(ctx context.Context, folder string) bool {
 	items := make([]item, 0, len(entries))
 	for _, e := range entries {
 		it := item{key: folder + e.Name(), entry: e}
-		if it.key == tempDir {
+		if it.key == tempDir || l.opts.NoLinks && e.Type()&fs.ModeSymlink != 0 {
 			continue
 		}
 		if it.isDir(l.store) {

@@ -1,0 +1,38 @@
+package maintenance
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/ledgerlake/ledgerlake/deltalog"
+)
+
+// changeData is the folder of change data files. No snapshot names them.
+const changeData = "_change_data/"
+
+// hiddenKeys gives the rule for what a vacuum must not see: parts of a path that begin with '_' or '.', which hold
+// the log, leases and the affairs of other programs, except change data and folders of partition columns.
+func hiddenKeys(snap *deltalog.Snapshot) func(key string) bool {
+	var folders []string
+	for _, c := range snap.Metadata().PartitionColumns {
+		folders = append(folders, deltalog.EscapePartition(c)+"=")
+		if f, ok := snap.Schema().Field(c); ok {
+			folders = append(folders, deltalog.EscapePartition(f.PhysicalName())+"=")
+		}
+	}
+	return func(key string) bool {
+		if strings.HasPrefix(key, "_delta_log/") {
+			return true
+		}
+		rest := strings.TrimPrefix(key, changeData)
+		for part := range strings.SplitSeq(rest, "/") {
+			if !strings.HasPrefix(part, "_") && !strings.HasPrefix(part, ".") {
+				continue
+			}
+			if !slices.ContainsFunc(folders, func(f string) bool { return strings.HasPrefix(part, f) }) {
+				return true
+			}
+		}
+		return false
+	}
+}
