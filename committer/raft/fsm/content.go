@@ -1,6 +1,8 @@
 package fsm
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -53,4 +55,47 @@ func (v *Version) Content() ([]byte, error) {
 		out = append(out, v.Requests[i].Lines...)
 	}
 	return out, nil
+}
+
+// ShapeOf gives the fingerprints of a metadata and a protocol; nil leaves its part empty.
+func ShapeOf(m *deltalog.Metadata, p *deltalog.Protocol) (Shape, error) {
+	var s Shape
+	var err error
+	if m != nil {
+		s.Incarnation, s.Schema = m.ID, SchemaHash(m.SchemaString)
+		s.Stamped = m.Configuration["delta.enableInCommitTimestamps"] == "true"
+		if s.Meta, err = deltalog.Fingerprint(m); err != nil {
+			return Shape{}, err
+		}
+	}
+	if p != nil {
+		if s.Proto, err = deltalog.Fingerprint(p); err != nil {
+			return Shape{}, err
+		}
+	}
+	return s, nil
+}
+
+// ForeignOf makes the command that takes a commit file of another writer into the log.
+func ForeignOf(table string, version int64, data []byte, c *deltalog.Content) (*Foreign, error) {
+	f := &Foreign{Table: table, Version: version, Hash: HashOf(data), Positions: map[string]int64{},
+		Reshaped: c.Metadata != nil || c.Protocol != nil}
+	if c.Info.InCommitTimestamp != nil {
+		f.Stamp = *c.Info.InCommitTimestamp
+	}
+	for _, x := range c.Txns {
+		f.Positions[x.AppID] = x.Version + 1
+	}
+	for i := range c.Removes {
+		f.Removed = append(f.Removed, deltalog.CanonicalPath(c.Removes[i].Path))
+	}
+	var err error
+	f.Shape, err = ShapeOf(c.Metadata, c.Protocol)
+	return f, err
+}
+
+// HashOf identifies the bytes of a commit file.
+func HashOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:16])
 }

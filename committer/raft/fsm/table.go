@@ -217,7 +217,7 @@ func (t *Table) remember(id string, a Answer) {
 		t.order = append(t.order, id)
 	}
 	t.answers[id] = a
-	for len(t.order) > MaxIDs {
+	for tries := len(t.order); len(t.order) > MaxIDs && tries > 0; tries-- {
 		old := t.order[0]
 		t.order = t.order[1:]
 		if t.answers[old].Code == Pending {

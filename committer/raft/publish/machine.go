@@ -1,0 +1,269 @@
+package publish
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/committer/raft/fsm"
+)
+
+// entry is a request that waits for its answer.
+type entry struct {
+	req    fsm.Request
+	early  bool // answered as soon as it is decided
+	synced bool // the store was asked for foreign versions after it came
+	known  bool // the log has decided it
+}
+
+// work is what the machine waits for from the store, or from the log on the store's behalf.
+type work uint8
+
+const (
+	idle      work = iota
+	putting        // Put of the head
+	reading        // Get of the head after a Put that did not succeed
+	syncing        // Get of the version behind the newest
+	verifying      // Get of the newest
+	adopting       // a Foreign is proposed
+	reopening
+)
+
+// Machine is the leader's work on one table.
+type Machine struct {
+	cfg      Config
+	table    string
+	view     View
+	waiting  map[string]*entry
+	queue    []*entry // not in a batch yet, oldest first
+	held     []*entry // would be refused, wait for a look into the store
+	looking  []*entry // ... which is under way
+	since    time.Time
+	batches  int // proposed and not answered
+	done     int64
+	doneHash string
+	seen     time.Time // when done was last known to be in the store
+	work     work
+	head     *fsm.Version // that is being put or read
+	data     []byte
+	base     int64 // that is being verified; done may move meanwhile
+	baseHash string
+	failures int
+	retryAt  time.Time
+	err      error // the last failure, nil after a success
+	out      []Effect
+}
+
+// New starts the work of a leader. The caller must have applied all that was committed before its term, and must
+// call Tick once: what is pending is published first.
+func New(cfg Config, table string, view View) *Machine {
+	m := &Machine{cfg: cfg.withDefaults(), table: table, view: view, waiting: map[string]*entry{}}
+	m.done, m.doneHash = view.Version()
+	if p := view.Pending(); m.cfg.Plant == NoFinish && len(p) > 0 {
+		m.done, m.doneHash = p[len(p)-1].Number, ""
+	}
+	return m
+}
+
+// Status is the state of the machine for people.
+type Status struct {
+	Version, Pending int64
+	Waiting          int
+	Err              error
+}
+
+// Status gives it.
+func (m *Machine) Status() Status {
+	return Status{Version: m.done, Pending: int64(len(m.ahead())), Waiting: len(m.waiting), Err: m.err}
+}
+
+// Submit takes a request that was checked against the newest metadata. With early it is answered once it is
+// decided: it then will be published unless a foreign writer is in its way.
+func (m *Machine) Submit(now time.Time, r fsm.Request, early bool) []Effect {
+	a := m.view.Answer(r.ID)
+	switch {
+	case a.Code.Final() || a.Code == fsm.Pending && early:
+		m.reply(r.ID, a)
+	case m.waiting[r.ID] != nil:
+	case len(m.waiting) >= m.cfg.MaxWaiting:
+		m.out = append(m.out, Reply{ID: r.ID, Err: ErrBusy})
+	case a.Code == fsm.Pending && a.Version <= m.done: // in the store, and the log is about to learn it
+		a.Code = fsm.Published
+		m.reply(r.ID, a)
+	default:
+		e := &entry{req: r, early: early, known: a.Code == fsm.Pending}
+		m.waiting[r.ID] = e
+		if !e.known {
+			m.enqueue(now, e)
+		}
+	}
+	return m.step(now)
+}
+
+func (m *Machine) enqueue(now time.Time, e *entry) {
+	if len(m.queue) == 0 {
+		m.since = now
+	}
+	m.queue = append(m.queue, e)
+}
+
+// Tick lets time pass.
+func (m *Machine) Tick(now time.Time) []Effect { return m.step(now) }
+
+// Proposed tells what became of a proposal: its result once it is applied here, or an error when it may be lost.
+func (m *Machine) Proposed(now time.Time, c fsm.Command, res fsm.Result, err error) []Effect {
+	switch c := c.(type) {
+	case *fsm.Batch:
+		m.batches--
+		m.decided(c, res, err)
+	case *fsm.Foreign:
+		if m.work == adopting {
+			m.work = idle
+		}
+		if err != nil {
+			m.fail(now, err)
+		} else {
+			m.rebased(now)
+		}
+	case *fsm.PublishedAt:
+		if err != nil || !res.Applied { // the log does not know: find the version in the store once more
+			m.done, m.doneHash = m.view.Version()
+		}
+	}
+	return m.step(now)
+}
+
+// Reopened tells that the table was read anew and is applied here, or why not.
+func (m *Machine) Reopened(now time.Time, err error) []Effect {
+	m.work = idle
+	if err != nil {
+		m.fail(now, err)
+	} else {
+		m.done, m.doneHash = m.view.Version()
+		m.rebased(now)
+	}
+	return m.step(now)
+}
+
+func (m *Machine) decided(c *fsm.Batch, res fsm.Result, err error) {
+	for i := range c.Requests {
+		id := c.Requests[i].ID
+		e := m.waiting[id]
+		switch {
+		case e == nil: // published already
+		case err != nil:
+			m.drop(id, ErrNotDecided)
+		case i >= len(res.Answers):
+			m.drop(id, ErrNotDecided)
+		case res.Answers[i].Code == fsm.Pending:
+			e.known = true
+			if now := m.view.Answer(id); e.early && now.Code == fsm.Pending {
+				m.reply(id, now)
+			} else {
+				m.settle(id, now) // a foreign version may have come between
+			}
+		default:
+			m.reply(id, res.Answers[i])
+		}
+	}
+}
+
+// settle answers what is not pending any more.
+func (m *Machine) settle(id string, a fsm.Answer) {
+	switch {
+	case a.Code == fsm.Pending:
+	case a.Code == fsm.Unknown:
+		m.reply(id, fsm.Answer{Code: fsm.Recheck})
+	default:
+		m.reply(id, a)
+	}
+}
+
+// rebased looks at every request again after versions were decided anew.
+func (m *Machine) rebased(now time.Time) {
+	m.catchUp()
+	m.failures, m.retryAt, m.seen, m.err = 0, time.Time{}, now, nil
+	for _, id := range m.ids() {
+		if m.waiting[id].known {
+			m.settle(id, m.view.Answer(id))
+		}
+	}
+	m.release(now, false)
+}
+
+// ids gives the waiting ids in a fixed order, so that a simulation repeats itself.
+func (m *Machine) ids() []string {
+	ids := make([]string, 0, len(m.waiting))
+	for id := range m.waiting {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func (m *Machine) reply(id string, a fsm.Answer) {
+	delete(m.waiting, id)
+	m.out = append(m.out, Reply{ID: id, Answer: a})
+}
+
+func (m *Machine) drop(id string, err error) {
+	delete(m.waiting, id)
+	m.out = append(m.out, Reply{ID: id, Err: err})
+}
+
+// release puts held requests back in front of the queue, after a look into the store that covers them.
+func (m *Machine) release(now time.Time, synced bool) {
+	back := m.looking
+	m.looking = nil
+	if !synced {
+		back = append(back, m.held...)
+		m.held = nil
+	}
+	if len(back) == 0 {
+		return
+	}
+	for _, e := range back {
+		e.synced = synced
+	}
+	if len(m.queue) == 0 {
+		m.since = now
+	}
+	m.queue = append(back, m.queue...)
+}
+
+func (m *Machine) fail(now time.Time, err error) {
+	m.err = err
+	pause := m.cfg.RetryBase << min(m.failures, 20)
+	if pause > m.cfg.RetryMax || pause <= 0 {
+		pause = m.cfg.RetryMax
+	}
+	m.failures++
+	m.retryAt = now.Add(pause)
+	m.held = append(m.looking, m.held...)
+	m.looking = nil
+}
+
+// step does all that can be done now and gives the effects.
+func (m *Machine) step(now time.Time) []Effect {
+	m.catchUp()
+	m.propose(now)
+	m.advance(now)
+	out := m.out
+	m.out = nil
+	return out
+}
+
+// catchUp follows a base that moved: what is in the base is in the store.
+func (m *Machine) catchUp() {
+	if v, hash := m.view.Version(); v > m.done {
+		m.done, m.doneHash = v, hash
+	}
+}
+
+// ahead gives the versions that are decided and not in the store as far as is known.
+func (m *Machine) ahead() []*fsm.Version {
+	p := m.view.Pending()
+	for len(p) > 0 && p[0].Number <= m.done {
+		p = p[1:]
+	}
+	return p
+}

@@ -1,0 +1,213 @@
+package publish_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/committer/raft/fsm"
+	"github.com/ledgerlake/ledgerlake/committer/raft/publish"
+	"github.com/ledgerlake/ledgerlake/objstore"
+)
+
+// rig holds a machine over a state machine whose log always says yes at once.
+type rig struct {
+	t     *testing.T
+	state *fsm.State
+	m     *publish.Machine
+	now   time.Time
+	ids   int
+	sent  []publish.Effect // effects that the test carries out itself
+	reply map[string]publish.Reply
+}
+
+func (r *rig) table() *fsm.Table                { return r.state.Table("t") }
+func (r *rig) Check(q *fsm.Request) fsm.Answer  { return r.table().Check(q, fsm.NoPlant) }
+func (r *rig) Answer(id string) fsm.Answer      { return r.table().Answer(id) }
+func (r *rig) Pending() []*fsm.Version          { return r.table().Pending() }
+func (r *rig) Version() (int64, string)         { return r.table().Version() }
+func (r *rig) submit(id string, from, to int64) { r.submitTo(id, from, to, false) }
+func (r *rig) submitTo(id string, from, to int64, early bool) {
+	r.do(r.m.Submit(r.now, fsm.Request{ID: id, App: "a", Ranges: []fsm.Range{{From: from, To: to}}, Incarnation: "one", Meta: "m", Proto: "p"}, early))
+}
+
+func newRig(t *testing.T, cfg publish.Config) *rig {
+	r := &rig{t: t, state: fsm.New(), now: time.UnixMilli(1_000_000), reply: map[string]publish.Reply{}}
+	r.state.Apply(&fsm.Open{Table: "t", Version: 4, Hash: fsm.HashOf([]byte("four")), Replace: -1, Shape: fsm.Shape{Incarnation: "one", Meta: "m", Proto: "p"}})
+	cfg.NewID = func() string { r.ids++; return fmt.Sprint("x", r.ids) }
+	r.m = publish.New(cfg, "t", r)
+	r.do(r.m.Tick(r.now))
+	return r
+}
+
+func (r *rig) do(effects []publish.Effect) {
+	for _, e := range effects {
+		switch e := e.(type) {
+		case publish.Propose:
+			r.do(r.m.Proposed(r.now, e.Command, r.state.Apply(e.Command), nil))
+		case publish.Reply:
+			r.reply[e.ID] = e
+		case publish.Wake, publish.Stored:
+		default:
+			r.sent = append(r.sent, e)
+		}
+	}
+}
+
+// next gives the one effect that is to be carried out.
+func next[E publish.Effect](r *rig) E {
+	r.t.Helper()
+	if len(r.sent) != 1 {
+		r.t.Fatalf("%d effects wait: %+v", len(r.sent), r.sent)
+	}
+	e, ok := r.sent[0].(E)
+	if !ok {
+		r.t.Fatalf("the effect is %T", r.sent[0])
+	}
+	r.sent = nil
+	return e
+}
+
+func (r *rig) want(id string, code fsm.Code, version int64) {
+	r.t.Helper()
+	if got, ok := r.reply[id]; !ok || got.Err != nil || got.Answer.Code != code || got.Answer.Version != version {
+		r.t.Errorf("%s: %+v (answered: %v), want code %d, version %d", id, got, ok, code, version)
+	}
+}
+
+// The first put of a term, and each after a pause, is preceded by a look at the base.
+func (r *rig) verified() {
+	r.t.Helper()
+	if g := next[publish.Get](r); g.Version != 4 {
+		r.t.Fatalf("looks at version %d", g.Version)
+	}
+	r.do(r.m.GetDone(r.now, 4, []byte("four"), nil))
+}
+
+// I3: requests that come while a version is on its way share the next one.
+func TestRequestsAreMerged(t *testing.T) {
+	r := newRig(t, publish.Config{MaxPending: 1})
+	r.submit("a", 0, 1)
+	r.verified()
+	put := next[publish.Put](r)
+	for i := int64(1); i < 30; i++ {
+		r.submit(fmt.Sprint("b", i), i, i+1) // each follows the one before
+	}
+	r.do(r.m.PutDone(r.now, put.Version, nil))
+	r.want("a", fsm.Published, 5)
+	put = next[publish.Put](r)
+	r.do(r.m.PutDone(r.now, put.Version, nil))
+	for i := 1; i < 30; i++ {
+		r.want(fmt.Sprint("b", i), fsm.Published, 6)
+	}
+	r.submit("b7", 7, 8)
+	r.want("b7", fsm.Published, 6)
+	r.submit("c", 3, 4)
+	r.want("c", fsm.Fenced, 0)
+}
+
+// I5: a table that was dropped and made again gets nothing of what was decided for the old one.
+func TestTableMadeAgain(t *testing.T) {
+	for name, found := range map[string]struct {
+		data []byte
+		err  error
+	}{"as long": {[]byte("other four"), nil}, "shorter": {nil, objstore.ErrNotFound}} {
+		r := newRig(t, publish.Config{})
+		r.submit("a", 0, 1)
+		g := next[publish.Get](r)
+		r.do(r.m.GetDone(r.now, g.Version, found.data, found.err))
+		re := next[publish.Reopen](r)
+		res := r.state.Apply(&fsm.Open{Table: "t", Version: 1, Hash: fsm.HashOf([]byte("new one")), Replace: re.Version, ReplaceHash: re.Hash,
+			Shape: fsm.Shape{Incarnation: "two", Meta: "m", Proto: "p"}})
+		if !res.Applied {
+			t.Fatalf("%s: %+v", name, res)
+		}
+		r.do(r.m.Reopened(r.now, nil))
+		r.want("a", fsm.Lost, 0)
+		r.submit("b", 0, 1) // still for the old one
+		r.do(r.m.GetDone(r.now, next[publish.Get](r).Version, []byte("new one"), nil)) // made again once more? no
+		if g := next[publish.Get](r); g.Version != 2 {
+			t.Fatalf("%s: looks at version %d", name, g.Version)
+		}
+		r.do(r.m.GetDone(r.now, 2, nil, objstore.ErrNotFound)) // any foreign version? no
+		r.want("b", fsm.Incarnation, 0)
+	}
+}
+
+// A gap may be there because a foreign writer filled it: the store is asked before anybody is refused.
+func TestForeignVersionsAreTakenInBeforeARefusal(t *testing.T) {
+	r := newRig(t, publish.Config{})
+	r.submit("first", 0, 10)
+	r.verified()
+	r.do(r.m.PutDone(r.now, next[publish.Put](r).Version, nil))
+	r.submit("a", 20, 30)
+	g := next[publish.Get](r)
+	if g.Version != 6 {
+		t.Fatalf("looks at version %d", g.Version)
+	}
+	foreign := []byte(`{"commitInfo":{"txnId":"else"}}` + "\n" + `{"txn":{"appId":"a-0","version":19}}` + "\n")
+	r.do(r.m.GetDone(r.now, 6, foreign, nil))
+	put := next[publish.Put](r)
+	r.do(r.m.PutDone(r.now, put.Version, nil))
+	r.want("a", fsm.Published, 7)
+	r.submit("b", 50, 60)
+	r.do(r.m.GetDone(r.now, next[publish.Get](r).Version, nil, objstore.ErrNotFound))
+	r.want("b", fsm.Misplaced, 0)
+}
+
+func TestEarlyAnswers(t *testing.T) {
+	r := newRig(t, publish.Config{})
+	r.submitTo("a", 0, 1, true)
+	r.want("a", fsm.Pending, 5)
+	r.verified()
+	r.do(r.m.PutDone(r.now, next[publish.Put](r).Version, nil))
+	r.submitTo("a", 0, 1, true)
+	r.want("a", fsm.Published, 5)
+}
+
+// I8: waiting requests are bounded; a repeated id takes no second place.
+func TestTooManyWait(t *testing.T) {
+	r := newRig(t, publish.Config{MaxWaiting: 2})
+	r.submit("a", 0, 1)
+	r.submit("b", 1, 2)
+	r.submit("b", 1, 2)
+	r.submit("c", 2, 3)
+	if got := r.reply["c"]; !errors.Is(got.Err, publish.ErrBusy) {
+		t.Errorf("c: %+v", got)
+	}
+	if s := r.m.Status(); s.Waiting != 2 || s.Version != 4 {
+		t.Errorf("status %+v", s)
+	}
+}
+
+// The store fails again and again: the same content is tried with growing pauses, and the reason is shown.
+func TestStoreIsDown(t *testing.T) {
+	r := newRig(t, publish.Config{RetryBase: time.Second, RetryMax: 4 * time.Second})
+	r.submit("a", 0, 1)
+	r.verified()
+	down := errors.New("503")
+	first := next[publish.Put](r)
+	for i := range 4 {
+		r.do(r.m.PutDone(r.now, 5, down))
+		next[publish.Get](r)
+		r.do(r.m.GetDone(r.now, 5, nil, objstore.ErrNotFound))
+		if len(r.sent) > 0 || !errors.Is(r.m.Status().Err, down) {
+			t.Fatalf("no pause: %+v, %+v", r.sent, r.m.Status())
+		}
+		r.now = r.now.Add(time.Second << min(i, 2))
+		r.do(r.m.Tick(r.now))
+		if g, ok := r.sent[0].(publish.Get); ok { // a look at the base after a long pause
+			r.sent = nil
+			r.do(r.m.GetDone(r.now, g.Version, []byte("four"), nil))
+		}
+		if again := next[publish.Put](r); string(again.Data) != string(first.Data) { // I5
+			t.Fatal("the content changed")
+		}
+	}
+	r.do(r.m.PutDone(r.now, 5, nil))
+	r.want("a", fsm.Published, 5)
+	if err := r.m.Status().Err; err != nil {
+		t.Errorf("still %v", err)
+	}
+}

@@ -1,0 +1,141 @@
+package publish
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/committer/raft/fsm"
+	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/objstore"
+)
+
+// advance starts the next call to the store: the oldest version that is decided, or a look for foreign ones.
+func (m *Machine) advance(now time.Time) {
+	if m.work != idle {
+		return
+	}
+	ahead := m.ahead()
+	if len(ahead) == 0 && len(m.held) == 0 {
+		return
+	}
+	if now.Before(m.retryAt) {
+		m.out = append(m.out, Wake{At: m.retryAt})
+		return
+	}
+	switch {
+	case m.doneHash != "" && now.Sub(m.seen).Abs() >= m.cfg.Verify:
+		// The table may have been dropped and made again meanwhile: never tear a hole into another table's log.
+		m.work, m.base, m.baseHash = verifying, m.done, m.doneHash
+		m.out = append(m.out, Get{Version: m.base})
+	case len(ahead) > 0:
+		data, err := ahead[0].Content()
+		if err != nil {
+			m.fail(now, err)
+			m.out = append(m.out, Wake{At: m.retryAt})
+			return
+		}
+		m.work, m.head, m.data = putting, ahead[0], data
+		m.look()
+		m.out = append(m.out, Put{Version: m.head.Number, Data: data})
+	default:
+		m.work = syncing
+		m.look()
+		m.out = append(m.out, Get{Version: m.done + 1})
+	}
+}
+
+// look moves the held requests under the call that starts: if it finds nothing foreign, nothing foreign was there
+// when they came.
+func (m *Machine) look() {
+	m.looking = append(m.looking, m.held...)
+	m.held = nil
+}
+
+// PutDone tells how a Put ended. Everything but success is followed by reading back: the store may have failed
+// after it did the work, and an object that exists may be ours.
+func (m *Machine) PutDone(now time.Time, version int64, err error) []Effect {
+	if m.work != putting || m.head.Number != version {
+		return m.step(now)
+	}
+	switch {
+	case err == nil || m.cfg.Plant == NoReadBack && errors.Is(err, objstore.ErrExists):
+		m.published(now, m.data)
+		m.release(now, true)
+	default:
+		m.err = err
+		m.work = reading
+		m.out = append(m.out, Get{Version: version})
+	}
+	return m.step(now)
+}
+
+// GetDone tells what a Get found.
+func (m *Machine) GetDone(now time.Time, version int64, data []byte, err error) []Effect {
+	was := m.work
+	if was != reading && was != syncing && was != verifying {
+		return m.step(now)
+	}
+	m.work = idle
+	missing := errors.Is(err, objstore.ErrNotFound)
+	switch {
+	case err != nil && !missing:
+		m.fail(now, err)
+	case was == verifying && (missing || fsm.HashOf(data) != m.baseHash):
+		m.work = reopening
+		m.out = append(m.out, Reopen{Version: m.base, Hash: m.baseHash})
+	case was == verifying:
+		m.seen = now
+	case missing && was == reading:
+		m.fail(now, m.err) // the put did not happen, or not yet: the same again
+	case missing:
+		m.seen, m.failures, m.err = now, 0, nil
+		m.release(now, true)
+	default:
+		m.found(now, version, data)
+	}
+	return m.step(now)
+}
+
+// found looks at a commit file that stands where the next version goes.
+func (m *Machine) found(now time.Time, version int64, data []byte) {
+	if m.catchUp(); version <= m.done { // the log learned it meanwhile
+		m.release(now, false)
+		return
+	}
+	name := deltalog.CommitKey(deltalog.Version(version))
+	c, err := deltalog.ParseCommit(data, name)
+	if err != nil {
+		m.fail(now, err)
+		return
+	}
+	if ahead := m.ahead(); len(ahead) > 0 && ahead[0].Number == version && ahead[0].TxnID == c.Info.TxnID {
+		m.head = ahead[0]
+		m.published(now, data)
+		m.release(now, false)
+		return
+	}
+	f, err := fsm.ForeignOf(m.table, version, data, c)
+	if err != nil {
+		m.fail(now, fmt.Errorf("take in %s of another writer: %w", name, err))
+		return
+	}
+	m.work = adopting
+	m.out = append(m.out, Propose{Command: f})
+}
+
+// published is called when the head is in the store for ever: its requests are answered at once, since a new
+// leader finds it there and says the same.
+func (m *Machine) published(now time.Time, data []byte) {
+	v := m.head
+	m.work, m.head, m.data = idle, nil, nil
+	m.done, m.doneHash, m.seen = v.Number, fsm.HashOf(data), now
+	m.failures, m.retryAt, m.err = 0, time.Time{}, nil
+	m.out = append(m.out, Propose{Command: &fsm.PublishedAt{Table: m.table, Version: v.Number, TxnID: v.TxnID, Hash: m.doneHash}},
+		Stored{Version: v.Number, Data: data})
+	for i := range v.Requests {
+		if id := v.Requests[i].ID; m.waiting[id] != nil {
+			m.reply(id, fsm.Answer{Code: fsm.Published, Version: v.Number})
+		}
+	}
+}

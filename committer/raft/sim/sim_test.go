@@ -1,0 +1,116 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/ledgerlake/ledgerlake/committer/raft/fsm"
+	"github.com/ledgerlake/ledgerlake/committer/raft/publish"
+)
+
+// freshSeeds is how many new seeds each run of the tests plays; `make sim` plays more.
+const freshSeeds = 300
+
+func setting(t *testing.T, name string) (uint64, bool) {
+	s := os.Getenv(name)
+	if s == "" {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n, true
+}
+
+// play runs seeds from first on, on all cores, and gives the first failure.
+func play(first uint64, n int, o options) (failed error, acked, refused int) {
+	var next, ack, ref atomic.Int64
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for {
+				i := next.Add(1) - 1
+				if i >= int64(n) {
+					return
+				}
+				o := o
+				o.seed = first + uint64(i)
+				w := newWorld(o)
+				if err := w.run(); err != nil {
+					mu.Lock()
+					if failed == nil {
+						failed = err
+					}
+					mu.Unlock()
+					return
+				}
+				ack.Add(int64(w.check.acked))
+				ref.Add(int64(w.check.refused))
+			}
+		})
+	}
+	wg.Wait()
+	return failed, int(ack.Load()), int(ref.Load())
+}
+
+// I3 and I5 hold whatever nodes, log, store and writers do.
+func TestSeeds(t *testing.T) {
+	first, n := rand.Uint64()>>16, freshSeeds
+	if s, ok := setting(t, "LEDGERLAKE_SEED"); ok {
+		first, n = s, 1
+	}
+	if s, ok := setting(t, "LEDGERLAKE_SEEDS"); ok {
+		n = int(s)
+	}
+	t.Logf("%d seeds from LEDGERLAKE_SEED=%d on", n, first)
+	err, acked, refused := play(first, n, options{})
+	if err != nil {
+		t.Fatalf("%v\nrun it again: LEDGERLAKE_SIM_TRACE=1 LEDGERLAKE_SEED=<seed> go test ./committer/raft/sim -run TestSeeds -v", err)
+	}
+	t.Logf("%d requests were acknowledged, %d refused", acked, refused)
+	if n >= freshSeeds && (acked < 5*n || refused < n/10) {
+		t.Errorf("%d acknowledged and %d refused requests in %d runs: the simulation does too little", acked, refused, n)
+	}
+}
+
+// A run is its seed: the same events, whichever machine plays them.
+func TestRunsAreRepeatable(t *testing.T) {
+	seed := rand.Uint64() >> 16
+	t.Logf("LEDGERLAKE_SEED=%d", seed)
+	for range 20 {
+		seed++
+		a, b := newWorld(options{seed: seed}), newWorld(options{seed: seed})
+		errA, errB := a.run(), b.run()
+		if errA != nil || errB != nil {
+			t.Fatal(errA, errB)
+		}
+		if a.steps != b.steps || a.now != b.now || a.store.newest != b.store.newest || len(a.group.log) != len(b.group.log) {
+			t.Fatalf("seed %d: %d and %d events", seed, a.steps, b.steps)
+		}
+	}
+}
+
+// The checker finds what it is for: each safety step that is switched off is missed within some seeds.
+func TestPlantedFaultsAreFound(t *testing.T) {
+	for name, o := range map[string]options{
+		"no epoch check":           {fsmPlant: fsm.NoEpochCheck},
+		"no range check":           {fsmPlant: fsm.NoRangeCheck},
+		"no read-back":             {publishPlan: publish.NoReadBack},
+		"no finish on new leaders": {publishPlan: publish.NoFinish},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err, _, _ := play(1, 2000, o)
+			if err == nil {
+				t.Fatal("2000 seeds did not find it")
+			}
+			t.Log(err)
+		})
+	}
+}

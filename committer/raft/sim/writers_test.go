@@ -1,0 +1,220 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/ledgerlake/ledgerlake/committer/raft/fsm"
+)
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// writer sends requests, one at a time, again and again until each has its answer. Two writers may own the same
+// partition at a time: each thinks that it is the owner until it is told.
+type writer struct {
+	w           *world
+	id          int
+	partition   int32
+	epoch       int64
+	pausedUntil int64
+	left        int // requests to send
+	cur         *fsm.Request
+	adds        []string
+	sent        int // tries of the current request
+	target      int // node that is believed to lead
+}
+
+const app = "app"
+
+func newWriter(w *world, id int) *writer {
+	x := &writer{w: w, id: id, partition: int32(id), left: 3 + w.rng.IntN(12)}
+	if id > 0 && w.rng.IntN(3) == 0 {
+		x.partition = int32(w.rng.IntN(id)) // fights for one
+	}
+	return x
+}
+
+// begin takes a lease and then sends.
+func (x *writer) begin() {
+	w := x.w
+	if w.group.leader.machine == nil || w.group.leader.away() || w.chance(w.faults) {
+		w.after(w.between(10, 100), x.begin)
+		return
+	}
+	// The lease is a command like others; it is taken at once, since losing it costs nothing but a number.
+	idx := w.group.commit(&fsm.Lease{Table: table, App: app, Partitions: []int32{x.partition}})
+	n := w.group.leader
+	n.apply(idx + 1)
+	x.epoch = n.results[idx].Epoch
+	w.logf("writer %d owns partition %d with epoch %d", x.id, x.partition, x.epoch)
+	x.next()
+}
+
+// next makes a new request out of what the table says now.
+func (x *writer) next() {
+	w := x.w
+	if x.left == 0 || w.calm && w.now > faultyTime+calmTime/2 {
+		x.cur = nil
+		return
+	}
+	if w.chance(w.faults / 4) { // stops for longer than anybody waits, and wakes with what it believed before
+		x.pausedUntil = w.now + w.between(500, 4000)
+	}
+	x.left--
+	x.sent = 0
+	if w.rng.IntN(8) == 0 && len(w.store.live) > 1 {
+		x.optimize()
+	} else {
+		x.append()
+	}
+	w.after(w.between(0, 60), x.send)
+}
+
+func (x *writer) append() {
+	s := x.w.store
+	from := s.positions[fsm.AppID(app, x.partition)]
+	if x.w.chance(x.w.faults / 10) { // a writer with a fault of its own: it must be told
+		from = max(0, from+x.w.between(-3, 3))
+	}
+	r := &fsm.Request{ID: x.w.id("r"), App: app, Epoch: x.epoch, Ranges: []fsm.Range{{Partition: x.partition, From: from, To: from + x.w.between(1, 9)}},
+		Incarnation: s.meta.ID, Schema: fsm.SchemaHash(s.meta.SchemaString)}
+	x.adds = []string{fmt.Sprintf("%s/%d/%d-%d/%d", r.ID, x.partition, from, r.Ranges[0].To, x.epoch)}
+	x.cur = r
+}
+
+// optimize rewrites two files into one.
+func (x *writer) optimize() {
+	s := x.w.store
+	live := sortedKeys(s.live)
+	i := x.w.rng.IntN(len(live) - 1)
+	x.cur = &fsm.Request{ID: x.w.id("r"), Operation: "OPTIMIZE", Read: s.newest, Removes: live[i : i+2 : i+2]}
+	x.adds = []string{x.cur.ID + "/optimized"}
+}
+
+// prepare does what the leader does before it submits: it checks against the newest metadata.
+func (x *writer) prepare() fsm.Request {
+	r := *x.cur
+	shape := x.w.store.shape()
+	r.Meta, r.Proto = shape.Meta, shape.Proto
+	var out []byte
+	line := func(kind string, v map[string]any) {
+		b, _ := json.Marshal(map[string]any{kind: v})
+		out = append(append(out, b...), '\n')
+	}
+	for _, p := range r.Removes {
+		line("remove", map[string]any{"path": p, "dataChange": false})
+	}
+	for _, p := range x.adds {
+		line("add", map[string]any{"path": p, "size": 1, "partitionValues": map[string]any{}, "modificationTime": 1, "dataChange": r.Plain()})
+	}
+	r.Lines = out
+	return r
+}
+
+// send tries the current request once more; a try whose answer does not come in time is given up by the writer,
+// not by the group.
+func (x *writer) send() {
+	w := x.w
+	if x.cur == nil {
+		return
+	}
+	if x.pausedUntil > w.now {
+		w.after(x.pausedUntil-w.now, x.send)
+		return
+	}
+	x.sent++
+	try, r := x.sent, x.prepare()
+	w.logf("writer %d sends %s %v, try %d", x.id, r.ID, r.Ranges, try)
+	deliver := func() {
+		if w.chance(w.faults / 4) {
+			return // lost
+		}
+		n := w.group.nodes[x.target]
+		n.after(w.between(1, 10), func() {
+			n.submit(r, func(a fsm.Answer, err error) {
+				if w.chance(w.faults / 4) {
+					return // the reply is lost
+				}
+				w.after(w.between(1, 10), func() { x.answered(r.ID, a, err) })
+			})
+		})
+	}
+	deliver()
+	if w.chance(w.faults / 6) {
+		w.after(w.between(1, 2000), deliver) // a second copy
+	}
+	w.after(w.between(300, 1500), func() {
+		if x.cur != nil && x.cur.ID == r.ID && x.sent == try {
+			x.retry()
+		}
+	})
+}
+
+func (x *writer) retry() {
+	x.target = x.w.rng.IntN(len(x.w.group.nodes))
+	if x.w.rng.IntN(2) == 0 {
+		x.target = x.w.group.leader.id
+	}
+	x.w.after(x.w.between(1, 50), x.send)
+}
+
+func (x *writer) answered(id string, a fsm.Answer, err error) {
+	if err == nil {
+		x.w.check.answered(id, a)
+	}
+	if x.cur == nil || x.cur.ID != id {
+		return
+	}
+	x.w.logf("writer %d: %s is answered %+v %v", x.id, id, a, err)
+	switch {
+	case err != nil:
+		x.retry()
+	case a.Code == fsm.Recheck:
+		x.w.after(x.w.between(1, 10), x.send)
+	case a.Code == fsm.Stale:
+		x.cur = nil
+		x.w.after(x.w.between(1, 200), x.begin) // takes the partition back
+	case !a.Code.Final():
+		x.w.fail("%s has the answer %+v", id, a)
+	default:
+		x.next()
+	}
+}
+
+// foreign is a writer that does not know the group. It wins or loses by put-if-absent alone.
+func (w *world) foreign() {
+	if w.calm {
+		return
+	}
+	s := w.store
+	var actions []map[string]any
+	switch kind := w.rng.IntN(6); {
+	case kind == 0: // advances a partition as a direct committer does
+		p := int32(w.rng.IntN(len(w.writers)))
+		from := s.positions[fsm.AppID(app, p)]
+		to := from + w.between(1, 5)
+		actions = append(actions, map[string]any{"txn": map[string]any{"appId": fsm.AppID(app, p), "version": to - 1}},
+			map[string]any{"add": map[string]any{"path": fmt.Sprintf("%s/%d/%d-%d/-1", w.id("f"), p, from, to), "size": 1, "modificationTime": 1, "dataChange": true}})
+	case kind == 1 && len(s.live) > 0:
+		live := sortedKeys(s.live)
+		actions = append(actions, map[string]any{"remove": map[string]any{"path": live[w.rng.IntN(len(live))], "dataChange": true}})
+	case kind == 2:
+		m := *s.meta
+		m.Description = w.id("changed-")
+		if w.rng.IntN(3) == 0 {
+			m.SchemaString = w.id("schema-")
+		}
+		actions = append(actions, map[string]any{"metaData": m})
+	default:
+		actions = append(actions, map[string]any{"add": map[string]any{"path": w.id("f") + "/foreign", "size": 1, "modificationTime": 1, "dataChange": true}})
+	}
+	data, v := s.lines(actions...), s.newest+1
+	if w.faults > 0 && w.rng.IntN(2) == 0 {
+		if s.put(v, data) == nil {
+			w.logf("foreign writer: version %d", v)
+		}
+	}
+	w.after(w.between(30, 900), w.foreign)
+}
