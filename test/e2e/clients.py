@@ -6,7 +6,6 @@
     transact   N                      aborts a transaction of N messages, commits another; prints the committed
     committed  N                      reads N messages with read_committed and prints each
     offsets    MS                     prints the watermarks of each partition and its first offset at time MS
-    refused                           prints what a transactional producer is told
 
 Each prints one JSON object a line. Every wait is bounded.
 """
@@ -200,18 +199,7 @@ def offsets(address, topic, ms):
     c.close()
 
 
-def refused(address, topic):
-    p = Producer({"bootstrap.servers": address, "transactional.id": "no"})
-    start = time.monotonic()
-    try:
-        p.init_transactions(5)
-    except KafkaException as e:
-        show(error=e.args[0].name(), text=e.args[0].str(), seconds=time.monotonic() - start)
-        return
-    fail("a transactional producer was accepted")
-
-
-COMMANDS = {f.__name__: f for f in (produce, consume, share, transact, committed, offsets, refused)}
+COMMANDS = {f.__name__: f for f in (produce, consume, share, transact, committed, offsets)}
 
 if __name__ == "__main__":
     COMMANDS[sys.argv[1]](*sys.argv[2:])

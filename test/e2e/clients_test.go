@@ -142,25 +142,6 @@ func TestLibrdkafkaOffsets(t *testing.T) {
 	}
 }
 
-// ledgerlake's own log has no transactions. A transactional producer is told so, soon, rather than left to
-// try for ever or to believe that an abort took something back (I8).
-func TestTransactionalProducerIsRefused(t *testing.T) {
-	harness.Python(t)
-	s := harness.Serve(t, t.TempDir(), "", "--no-tiering", "--topic", "tx:1")
-	out := harness.RunPython(t, nil, "clients.py", "refused", s.Addr, "tx")
-	var told struct {
-		Error, Text string
-		Seconds     float64
-	}
-	if err := json.Unmarshal(out, &told); err != nil {
-		t.Fatalf("clients.py printed %q: %v", out, err)
-	}
-	t.Logf("after %.1f s: %s: %s", told.Seconds, told.Error, told.Text)
-	if told.Error == "" || told.Error == "_TIMED_OUT" {
-		t.Errorf("the producer was not refused: %+v", told)
-	}
-}
-
 // The log is dropped below what is in the table, and a foreign consumer still reads from offset 0: the
 // server answers from the table with the same offsets, keys, headers, times and values (I4, I6).
 func TestForeignConsumerReadsHistoryFromTheTable(t *testing.T) {

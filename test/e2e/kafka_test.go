@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -40,50 +41,69 @@ func TestIngestFromRealKafka(t *testing.T) {
 	harness.WantAcked(t, "DuckDB", slices.Values(foreignRows(t, "duckdb", table)), seed, acked)
 }
 
-// librdkafka commits one transaction and aborts another on a real Kafka. A read_committed consumer, the
-// table, and a read of ours over Kafka alone all give the committed messages, at the same offsets: the
-// aborted ones are holes (I3, I4).
-func TestTransactionsOfLibrdkafka(t *testing.T) {
+// librdkafka aborts one transaction on a real Kafka and commits the next: a consumer, the table and a read of
+// Kafka alone show exactly the committed records (I3, I4).
+func TestTransactionsOnRealKafka(t *testing.T) {
 	harness.Python(t)
 	k := harness.Kafka(t)
 	harness.CreateTopic(t, k.Addr, "tx", 2)
+	want := transact(t, k.Addr, "tx")
+	table := filepath.Join(t.TempDir(), "tx")
+	harness.Run(t, nil, "ingest", "--brokers", k.Addr, "--topic", "tx", "--table", table, "--format", "raw", "--until-latest")
+	wantValues(t, "the table", readTable(t, table), want)
+	wantValues(t, "a read of Kafka alone", readTable(t, "kafka://"+k.Addr+"/tx"), want)
+}
+
+// The same on our own log: what it acknowledged as committed is there, also after a kill, and what was aborted
+// is in no table and in no read (I1, I3, I4).
+func TestTransactionsOnOurLog(t *testing.T) {
+	harness.Python(t)
+	dir := t.TempDir()
+	args := []string{"--topic", "tx:2", "--format", "raw", "--flush-age", "200ms"}
+	s := harness.Serve(t, dir, "", args...)
+	want := transact(t, s.Addr, "tx")
+	s.Kill()
+	s = harness.Serve(t, dir, "", args...)
+	wantValues(t, "the stream after a kill", readTable(t, dir+"/tx", "--from", "earliest", "--until", "now"), want)
+	s.Stop(t)
+	wantValues(t, "the table", readTable(t, s.Table("tx")), want)
+}
+
+// transact has librdkafka abort and commit, and read the committed records back. It gives these.
+func transact(t *testing.T, addr, topic string) map[harness.Position]string {
+	t.Helper()
 	const n = 300
 	want := map[harness.Position]string{}
-	for _, m := range client(t, "transact", k.Addr, "tx", fmt.Sprint(n)) {
+	for _, m := range client(t, "transact", addr, topic, fmt.Sprint(n)) {
 		want[m.at()] = fmt.Sprintf(`{"n":%d,"name":"librdkafka %d"}`, m.I, m.I)
 	}
 	if len(want) != n {
 		t.Fatalf("%d committed messages were acknowledged, want %d", len(want), n)
 	}
-	check := func(who string, got map[harness.Position]string) {
-		t.Helper()
-		if len(got) != len(want) {
-			t.Errorf("%s: %d records, want %d", who, len(got), len(want))
-		}
-		for at, v := range want {
-			if got[at] != v {
-				t.Fatalf("%s: at %s is %q, want %q", who, at, got[at], v)
-			}
-		}
+	got := map[harness.Position]string{}
+	for _, m := range client(t, "committed", addr, topic, fmt.Sprint(n)) {
+		got[m.at()] = string(m.Value)
 	}
-	values := func(who string, rows []map[string]any) map[harness.Position]string {
-		out := map[harness.Position]string{}
-		for at, row := range harness.ByPosition(t, who, rows) {
-			out[at] = string(harness.Bytes(t, row, "_value"))
-		}
-		return out
+	if !maps.Equal(got, want) {
+		t.Fatalf("a read_committed consumer got %d records, or other ones than the %d that were committed", len(got), len(want))
 	}
+	return want
+}
 
-	consumed := map[harness.Position]string{}
-	for _, m := range client(t, "committed", k.Addr, "tx", fmt.Sprint(n)) {
-		consumed[m.at()] = string(m.Value)
+func wantValues(t *testing.T, who string, rows []map[string]any, want map[harness.Position]string) {
+	t.Helper()
+	got := map[harness.Position]string{}
+	for at, row := range harness.ByPosition(t, who, rows) {
+		got[at] = string(harness.Bytes(t, row, "_value"))
 	}
-	check("a read_committed consumer", consumed)
-
-	table := filepath.Join(t.TempDir(), "tx")
-	harness.Run(t, nil, "ingest", "--brokers", k.Addr, "--topic", "tx", "--table", table, "--format", "raw", "--until-latest")
-	check("the table", values("the table", readTable(t, table)))
-	check("a read of Kafka alone", values("kafka", readTable(t, "kafka://"+k.Addr+"/tx")))
+	if len(got) != len(want) {
+		t.Errorf("%s: %d records, want %d", who, len(got), len(want))
+	}
+	for at, v := range want {
+		if got[at] != v {
+			t.Fatalf("%s: at %s is %q, want %q", who, at, got[at], v)
+		}
+	}
 }
 
 // Two processes of one group share the partitions; one leaves, its partitions go to the other, and it
