@@ -18,10 +18,20 @@ import (
 
 func TestMain(m *testing.M) { harness.Main(m) }
 
-// A served log with its tiering is killed while a producer sends. Segments, retention and flush age are
+// Producers of every codec send to a served log that is killed, one after the other.
+func TestServeIsKilled(t *testing.T) { killServe(t, harness.LoadConfig{Producers: 3}) }
+
+// The same with transactions on half of the producers: what was committed is there as a whole, what was aborted,
+// by the producer or because the server died in between, is in no table and in no read.
+func TestServeIsKilledAmidTransactions(t *testing.T) {
+	killServe(t, harness.LoadConfig{Producers: 4, Transactions: true})
+}
+
+// A served log with its tiering is killed while producers send. Segments, retention and flush age are
 // small, so that kills fall into rolls, commits and deletions too, and most of the stream is read back
 // from the table.
-func TestServeIsKilled(t *testing.T) {
+func killServe(t *testing.T, c harness.LoadConfig) {
+	t.Helper()
 	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
 	kills := harness.Kills(t, 12)
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -32,7 +42,8 @@ func TestServeIsKilled(t *testing.T) {
 		"--retention-interval", "100ms", "--log-level", "warn"}
 
 	s := harness.Serve(t, dir, addr, flags...)
-	load := harness.StartLoad(t, harness.LoadConfig{Addr: addr, Topic: "events", Seed: seed})
+	c.Addr, c.Topic, c.Seed, c.Rate = addr, "events", seed, number(t, "LEDGERLAKE_RATE", 4000)
+	load := harness.StartLoad(t, c)
 	for range kills {
 		time.Sleep(time.Duration(50+r.IntN(700)) * time.Millisecond)
 		s.Kill()
@@ -44,7 +55,7 @@ func TestServeIsKilled(t *testing.T) {
 		s = harness.Serve(t, dir, addr, flags...)
 	}
 	acked := load.Stop(t)
-	t.Logf("%d records acknowledged through %d kills", len(acked), kills)
+	t.Logf("%d records acknowledged (and %d aborted) through %d kills", len(acked), load.Aborted(), kills)
 	if len(acked) < 100*kills {
 		t.Errorf("only %d records were acknowledged: too few to prove anything", len(acked))
 	}
