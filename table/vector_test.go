@@ -85,13 +85,17 @@ func putVector(t testing.TB, tb *Table, kind string, rows []int64) *deltalog.Del
 	return d
 }
 
-// edit lets a test change the files of a snapshot of its own.
-func edit(snap *deltalog.Snapshot, path string, change func(*deltalog.Add)) {
+// edited gives the files of a snapshot with one of them changed.
+func edited(snap *deltalog.Snapshot, path string, change func(*deltalog.Add)) []*deltalog.Add {
+	var out []*deltalog.Add
 	for f := range snap.Files() {
-		if f.Path == path {
-			change(f)
+		a := *f
+		if a.Path == path {
+			change(&a)
 		}
+		out = append(out, &a)
 	}
+	return out
 }
 
 // Rows that a vector deletes are not given, all others are, whatever the kind of vector, with the file's tag and
@@ -116,17 +120,17 @@ func TestDeletionVectors(t *testing.T) {
 			snap := commit(t, tb, a)
 			dv := putVector(t, tb, kind, deleted)
 			for _, tagged := range []bool{true, false} {
-				edit(snap, a.Path, func(f *deltalog.Add) {
+				files := edited(snap, a.Path, func(f *deltalog.Add) {
 					f.DeletionVector = dv
 					if !tagged {
 						f.Tags = nil
 					}
 				})
-				got := scanRows(t, tb, snap, ScanOptions{BatchRows: 97})
+				got := scanRows(t, tb, snap, ScanOptions{Files: files, BatchRows: 97})
 				if !slices.Equal(got, want) {
 					t.Fatalf("%s %v: %d rows, want %d", kind, density, len(got), len(want))
 				}
-				got = scanRows(t, tb, snap, ScanOptions{Ranges: []Range{{0, 1000, 2000}, {1, 4000, 4100}}})
+				got = scanRows(t, tb, snap, ScanOptions{Files: files, Ranges: []Range{{0, 1000, 2000}, {1, 4000, 4100}}})
 				some := slices.DeleteFunc(slices.Clone(want), func(r row) bool {
 					return !(r.partition == 0 && r.offset >= 1000 && r.offset < 2000 || r.partition == 1 && r.offset >= 4000 && r.offset < 4100)
 				})
@@ -144,8 +148,8 @@ func TestDeletionVectorOfUpdate(t *testing.T) {
 	a := writeFile(t, tb, []row{{key{0, 1}, "a"}, {key{0, 2}, "old"}, {key{0, 3}, "c"}}, WriterOptions{})
 	b := writeFile(t, tb, []row{{key{0, 2}, "new"}}, WriterOptions{})
 	snap := commit(t, tb, a, b)
-	edit(snap, a.Path, func(f *deltalog.Add) { f.DeletionVector = putVector(t, tb, "i", []int64{1}) })
-	got := scanRows(t, tb, snap, ScanOptions{})
+	files := edited(snap, a.Path, func(f *deltalog.Add) { f.DeletionVector = putVector(t, tb, "i", []int64{1}) })
+	got := scanRows(t, tb, snap, ScanOptions{Files: files})
 	if want := []row{{key{0, 1}, "a"}, {key{0, 2}, "new"}, {key{0, 3}, "c"}}; !slices.Equal(got, want) {
 		t.Fatal(got)
 	}
@@ -200,11 +204,11 @@ func TestDamagedDeletionVectors(t *testing.T) {
 		"elsewhere":       {StorageType: "p", PathOrInlineDV: "/etc/x.bin", SizeInBytes: 34, Cardinality: 1},
 		"offset beyond":   {StorageType: "u", PathOrInlineDV: putVector(t, tb, "u", []int64{1}).PathOrInlineDV, SizeInBytes: 34, Cardinality: 1, Offset: &beyond},
 	} {
-		edit(snap, a.Path, func(f *deltalog.Add) { f.DeletionVector = d })
-		if found, err := tb.checkFile(t.Context(), onlyFile(snap)); err != nil || len(found) != 1 || !strings.Contains(found[0].String(), a.Path) {
+		files := edited(snap, a.Path, func(f *deltalog.Add) { f.DeletionVector = d })
+		if found, err := tb.checkFile(t.Context(), files[0]); err != nil || len(found) != 1 || !strings.Contains(found[0].String(), a.Path) {
 			t.Errorf("%s: check finds %v, error %v", name, found, err)
 		}
-		rows, err := tryScan(t.Context(), tb, snap, ScanOptions{})
+		rows, err := tryScan(t.Context(), tb, snap, ScanOptions{Files: files})
 		if err == nil || len(rows) > 0 || !strings.Contains(err.Error(), a.Path) {
 			t.Errorf("%s: %d rows, error %v", name, len(rows), err)
 		}
@@ -212,17 +216,10 @@ func TestDamagedDeletionVectors(t *testing.T) {
 	// A file that is not read may have any.
 	b := writeFile(t, tb, []row{{key{0, 9}, "d"}}, WriterOptions{})
 	snap = commit(t, tb, b)
-	edit(snap, b.Path, func(f *deltalog.Add) { f.DeletionVector = &deltalog.DeletionVector{StorageType: "x"} })
-	if _, err := tryScan(t.Context(), tb, snap, ScanOptions{Ranges: []Range{{0, 5, 6}}}); err != nil {
+	files := edited(snap, b.Path, func(f *deltalog.Add) { f.DeletionVector = &deltalog.DeletionVector{StorageType: "x"} })
+	if _, err := tryScan(t.Context(), tb, snap, ScanOptions{Files: files, Ranges: []Range{{0, 5, 6}}}); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func onlyFile(snap *deltalog.Snapshot) *deltalog.Add {
-	for f := range snap.Files() {
-		return f
-	}
-	return nil
 }
 
 // I8: no descriptor and no file of vectors makes the reader panic, or take more memory than there is input.
