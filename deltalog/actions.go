@@ -216,6 +216,7 @@ type actions struct {
 	protocol *Protocol
 	metadata *Metadata
 	adds     []Add
+	tagTexts []string // beside adds, when the parser keeps tags as text
 	removes  []Remove
 	// addsBefore[i] is the number of adds in front of removes[i]: the order of actions counts.
 	addsBefore []int
@@ -223,5 +224,6 @@ type actions struct {
 	domains    []DomainMetadata
 	sidecars   []Sidecar
 	v2         bool              // has a checkpointMetadata
+	unread     int64             // about how many files were left out
 	sum        [sha256.Size]byte // of the commit's bytes; set for the last one of a read, which becomes the head
 }

@@ -29,7 +29,7 @@ func BenchmarkReplay30k(b *testing.B) {
 		b.SetBytes(int64(len(data)))
 		b.ReportAllocs()
 		for b.Loop() {
-			s, err := load(b.Context(), store, -1)
+			s, err := load(b.Context(), store, -1, false)
 			if err != nil || s.files.live != 30_000 {
 				b.Fatal(err, s)
 			}
@@ -61,7 +61,7 @@ func BenchmarkReplay30k(b *testing.B) {
 func BenchmarkCheckpoint30k(b *testing.B) {
 	store := mem.New()
 	put(b, store, commitName(0), bigCommit(30_000))
-	s, err := load(b.Context(), store, -1)
+	s, err := load(b.Context(), store, -1, false)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -46,11 +46,12 @@ func (a *actions) addReader(c *parquetColumn, in *interner) func() error {
 	values, tags, dv := c.mapOf("partitionValues"), c.mapOf("tags"), dvReader(c)
 	base, commit, provider, stats := c.leaf("baseRowId"), c.leaf("defaultRowCommitVersion"), c.leaf("clusteringProvider"), c.leaf("stats")
 	parsed := newStatsReader(c.parsed)
+	var buf []byte
 	return func() error {
 		if !path.ok() {
 			return nil
 		}
-		x := Add{Path: path.text(), PartitionValues: in.values(values.get()), Stats: stats.text(), Tags: tags.get(), DeletionVector: dv(),
+		x := Add{Path: path.text(), PartitionValues: in.values(values.get()), Stats: stats.text(), DeletionVector: dv(),
 			BaseRowID: base.intPtr(), DefaultRowCommitVersion: commit.intPtr(), ClusteringProvider: provider.text()}
 		x.Size, _ = size.int()
 		x.ModificationTime, _ = modified.int()
@@ -58,20 +59,26 @@ func (a *actions) addReader(c *parquetColumn, in *interner) func() error {
 		if x.Stats == "" {
 			x.Stats = parsed.json()
 		}
+		text := ""
+		if m := tags.get(); m != nil {
+			buf = appendTextMap(buf[:0], m)
+			text = string(buf)
+		}
+		a.tagTexts = append(a.tagTexts, text)
 		return a.add(&x)
 	}
 }
 
 func (a *actions) removeReader(c *parquetColumn, in *interner) func() error {
 	path, deleted, change, extended := c.leaf("path"), c.leaf("deletionTimestamp"), c.leaf("dataChange"), c.leaf("extendedFileMetadata")
-	values, tags, dv := c.mapOf("partitionValues"), c.mapOf("tags"), dvReader(c)
-	size, stats, base, commit := c.leaf("size"), c.leaf("stats"), c.leaf("baseRowId"), c.leaf("defaultRowCommitVersion")
+	values, dv := c.mapOf("partitionValues"), dvReader(c)
+	size, base, commit := c.leaf("size"), c.leaf("baseRowId"), c.leaf("defaultRowCommitVersion")
 	return func() error {
 		if !path.ok() {
 			return nil
 		}
 		x := Remove{Path: path.text(), DeletionTimestamp: deleted.intPtr(), PartitionValues: in.values(values.get()), Size: size.intPtr(),
-			Stats: stats.text(), Tags: tags.get(), DeletionVector: dv(), BaseRowID: base.intPtr(), DefaultRowCommitVersion: commit.intPtr()}
+			DeletionVector: dv(), BaseRowID: base.intPtr(), DefaultRowCommitVersion: commit.intPtr()}
 		x.DataChange, _ = change.bool()
 		if v, ok := extended.bool(); ok {
 			x.ExtendedFileMetadata = &v

@@ -1,7 +1,7 @@
 package deltalog
 
 import (
-	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +9,8 @@ import (
 
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/file"
+
+	"github.com/ledgerlake/ledgerlake/objstore"
 )
 
 // wantedFields are the action columns and the fields of them that are read; everything else in a checkpoint is
@@ -20,7 +22,7 @@ func wantedFields(column string) string {
 	case "add":
 		return " path partitionValues size modificationTime dataChange tags deletionVector baseRowId defaultRowCommitVersion clusteringProvider stats "
 	case "remove":
-		return " path deletionTimestamp dataChange extendedFileMetadata partitionValues size stats tags deletionVector baseRowId defaultRowCommitVersion "
+		return " path deletionTimestamp dataChange extendedFileMetadata partitionValues size deletionVector baseRowId defaultRowCommitVersion "
 	case "metaData":
 		return " id name description format schemaString partitionColumns configuration createdTime "
 	case "protocol":
@@ -49,38 +51,58 @@ func (c *parquetColumn) mapOf(name string) parquetMap {
 	return parquetMap{c.byName[name+"#key"], c.byName[name+"#value"]}
 }
 
-// parseParquet reads one parquet file of a checkpoint. Panics of the decoder on hostile bytes become errors (I8):
-// everything here runs in the calling goroutine.
-func parseParquet(data []byte) (out *actions, err error) {
+// pieceRows is how many files of a checkpoint are handed on at a time.
+const pieceRows = 4096
+
+// parseParquet reads one parquet file of a checkpoint and gives its actions in pieces. Panics of the decoder on
+// hostile bytes become errors (I8): everything here runs in the calling goroutine.
+func parseParquet(src *checkpointSource, light bool, use func(*actions) error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			out, err = nil, fmt.Errorf("parquet decoder: %v", r)
+			err = fmt.Errorf("parquet decoder: %v", r)
 		}
 	}()
-	f, err := file.NewParquetReader(bytes.NewReader(data))
+	f, err := file.NewParquetReader(src)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer f.Close()
-	columns := chooseColumns(f)
+	columns := chooseColumns(f, light)
 	if len(columns) == 0 {
-		return nil, errors.New("no action columns")
+		if light {
+			return use(&actions{unread: f.NumRows()}) // a part with nothing but files
+		}
+		return errors.New("no action columns")
 	}
-	out = &actions{}
+	a := &actions{}
 	in := newInterner()
 	readers := make([]func() error, len(columns))
 	for i, c := range columns {
-		readers[i] = out.rowReader(c, in)
+		readers[i] = a.rowReader(c, in)
+	}
+	flush := func() error {
+		err := use(a)
+		a.reset()
+		return err
 	}
 	for g := range f.NumRowGroups() {
-		if err := readRowGroup(f.RowGroup(g), int64(len(data)), columns, readers); err != nil {
-			return nil, err
+		err := readRowGroup(f.RowGroup(g), src.size, columns, readers, func() error {
+			if len(a.adds)+len(a.removes) < pieceRows {
+				return nil
+			}
+			return flush()
+		})
+		if err != nil {
+			return err
 		}
 	}
-	return out, nil
+	if light {
+		a.unread = f.NumRows()
+	}
+	return flush()
 }
 
-func readRowGroup(rg *file.RowGroupReader, fileSize int64, columns []*parquetColumn, readers []func() error) error {
+func readRowGroup(rg *file.RowGroupReader, fileSize int64, columns []*parquetColumn, readers []func() error, after func() error) error {
 	for _, c := range columns {
 		for _, l := range c.leaves {
 			if err := l.open(rg, fileSize); err != nil {
@@ -102,12 +124,15 @@ func readRowGroup(rg *file.RowGroupReader, fileSize int64, columns []*parquetCol
 				return fmt.Errorf("column %s: %w", c.name, err)
 			}
 		}
+		if err := after(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// chooseColumns gives the columns to decode. Struct statistics are decoded only when there are no JSON ones.
-func chooseColumns(f *file.Reader) []*parquetColumn {
+// chooseColumns gives the columns to decode; light leaves out files. Struct statistics are decoded only when there are no JSON ones.
+func chooseColumns(f *file.Reader, light bool) []*parquetColumn {
 	sc := f.MetaData().Schema
 	var out []*parquetColumn
 	byName := map[string]*parquetColumn{}
@@ -115,7 +140,7 @@ func chooseColumns(f *file.Reader) []*parquetColumn {
 	for i := range sc.NumColumns() {
 		p := sc.Column(i).ColumnPath()
 		fields := wantedFields(p[0])
-		if len(p) < 2 || fields == "" {
+		if len(p) < 2 || fields == "" || light && (p[0] == "add" || p[0] == "remove") {
 			continue
 		}
 		parsed := p[0] == "add" && p[1] == "stats_parsed"
@@ -175,29 +200,69 @@ func allNull(f *file.Reader, column int) bool {
 	return true
 }
 
-// checkpointSource reads a stored object where the parquet reader asks, so that a footer can be checked
-// without loading the whole object.
+// sourceWindow is what is read of a large checkpoint at a time: its columns lie one behind the other, and each read
+// of a remote store costs a round trip.
+const sourceWindow = 8 << 20
+
+// checkpointSource reads a stored object where the parquet reader asks, a window at a time.
 type checkpointSource struct {
-	read func(off, length int64) ([]byte, error)
-	size int64
-	pos  int64
+	read   func(off, length int64) ([]byte, error)
+	size   int64
+	pos    int64
+	window []byte
+	at     int64 // of the window
+	failed error // of the store
 }
 
 var _ parquet.ReaderAtSeeker = (*checkpointSource)(nil)
 
+// openSource opens one file of a checkpoint. A file that is small is read at once.
+func openSource(ctx context.Context, store objstore.Store, f logFile) (*checkpointSource, error) {
+	if f.size <= sourceWindow {
+		b, err := store.Get(ctx, f.key)
+		if err != nil {
+			return nil, err
+		}
+		return &checkpointSource{size: int64(len(b)), window: b}, nil
+	}
+	info, err := store.Head(ctx, f.key)
+	if err != nil {
+		return nil, err
+	}
+	return &checkpointSource{size: info.Size, read: func(off, n int64) ([]byte, error) { return store.GetRange(ctx, f.key, off, n) }}, nil
+}
+
 func (c *checkpointSource) ReadAt(p []byte, off int64) (int, error) {
 	n := min(int64(len(p)), c.size-off)
-	if n <= 0 {
+	if n <= 0 || off < 0 {
 		return 0, io.EOF
 	}
-	b, err := c.read(off, n)
-	if err != nil {
-		return 0, err
+	if off < c.at || off+n > c.at+int64(len(c.window)) {
+		length := min(max(n, sourceWindow), c.size-off)
+		if off+n == c.size { // the footer: what lies before it comes with the columns
+			length = n
+		}
+		b, err := c.read(off, length)
+		if err != nil {
+			c.failed = err
+			return 0, err
+		}
+		if int64(len(b)) < n {
+			return 0, io.ErrUnexpectedEOF
+		}
+		c.window, c.at = b, off
 	}
-	if copy(p, b) < len(p) {
-		return len(b), io.EOF
+	copy(p, c.window[off-c.at:off-c.at+n])
+	if n < int64(len(p)) {
+		return int(n), io.EOF
 	}
-	return len(p), nil
+	return int(n), nil
+}
+
+func (c *checkpointSource) Read(p []byte) (int, error) {
+	n, err := c.ReadAt(p, c.pos)
+	c.pos += int64(n)
+	return n, err
 }
 
 func (c *checkpointSource) Seek(offset int64, whence int) (int64, error) {

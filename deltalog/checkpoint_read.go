@@ -7,55 +7,49 @@ import (
 	"path"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/ledgerlake/ledgerlake/objstore"
 )
 
-// applyCheckpoint replays a checkpoint into an empty state. When no commit after it has decided on the protocol
-// (gated is false), an unsupported protocol in it is reported before anything else that is wrong with it.
-func (s *state) applyCheckpoint(ctx context.Context, store objstore.Store, c *checkpoint, gated bool) error {
-	parts, err := readParts(ctx, store, c.files)
-	if err != nil {
-		return err
-	}
-	for _, p := range parts {
-		if p.protocol != nil && !gated {
-			if err := checkRead(p.protocol); err != nil {
+// sidecarRows is how many files a sidecar holds.
+const sidecarRows = 50_000
+
+// applyCheckpoint replays a checkpoint into an empty state, a few thousand actions at a time.
+func (s *state) applyCheckpoint(ctx context.Context, store objstore.Store, c *checkpoint) error {
+	named := &actions{}
+	for _, f := range c.files {
+		err := readPart(ctx, store, f, s.light, func(a *actions) error {
+			if err := named.joinNamed(a); err != nil {
 				return err
 			}
-		}
-	}
-	var sidecars []logFile
-	for i, p := range parts {
-		for _, sc := range p.sidecars {
-			key, err := sidecarKey(sc.Path)
-			if err != nil {
-				return &CorruptError{File: c.files[i].key, Err: err}
-			}
-			sidecars = append(sidecars, logFile{key: key, size: sc.SizeInBytes})
-		}
-		if err := s.apply(c.version, p, true); err != nil {
-			return &CorruptError{File: c.files[i].key, Err: err}
-		}
-		parts[i] = nil
-	}
-	for len(sidecars) > 0 { // in pieces: each holds up to tens of thousands of files
-		n := min(len(sidecars), fetchParallel)
-		parts, err := readParts(ctx, store, sidecars[:n])
+			return s.applyFiles(c.version, mark{}, a, true)
+		})
 		if err != nil {
 			return err
 		}
-		for i, p := range parts {
-			only := &actions{adds: p.adds, removes: p.removes, addsBefore: p.addsBefore}
-			if err := s.apply(c.version, only, true); err != nil {
-				return &CorruptError{File: sidecars[i].key, Err: err}
-			}
-		}
-		sidecars = sidecars[n:]
+	}
+	first := c.files[0].key
+	sidecars := named.sidecars
+	if err := s.applyNamed(c.version, named); err != nil {
+		return &CorruptError{File: first, Err: err}
 	}
 	if s.protocol == nil || s.metadata == nil {
-		return &CorruptError{File: c.files[0].key, Err: errors.New("checkpoint without protocol or metaData")}
+		return &CorruptError{File: first, Err: errors.New("checkpoint without protocol or metaData")}
+	}
+	if s.light {
+		s.count += int64(len(sidecars)) * sidecarRows
+		return nil
+	}
+	for _, sc := range sidecars {
+		key, err := sidecarKey(sc.Path)
+		if err != nil {
+			return &CorruptError{File: first, Err: err}
+		}
+		err = readPart(ctx, store, logFile{key: key, size: sc.SizeInBytes}, false, func(a *actions) error {
+			return s.applyFiles(c.version, mark{}, a, true)
+		})
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -73,29 +67,25 @@ func sidecarKey(p string) (string, error) {
 	return sidecarDir + name, nil
 }
 
-// readParts reads the files of a checkpoint in parallel.
-func readParts(ctx context.Context, store objstore.Store, files []logFile) ([]*actions, error) {
-	out := make([]*actions, len(files))
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(fetchParallel)
-	for i, f := range files {
-		g.Go(func() error {
-			b, err := store.Get(ctx, f.key)
-			if err != nil {
-				return fmt.Errorf("read checkpoint %s: %w", f.key, err)
-			}
-			if strings.HasSuffix(f.key, ".json") {
-				out[i], err = parseCommit(b, f.key)
-				return err
-			}
-			if out[i], err = parseParquet(b); err != nil {
+// readPart reads one file of a checkpoint and gives its actions in pieces. light leaves out files.
+func readPart(ctx context.Context, store objstore.Store, f logFile, light bool, use func(*actions) error) error {
+	if strings.HasSuffix(f.key, ".json") {
+		return eachPiece(ctx, store, []logFile{f}, func(p *piece) error {
+			if err := use(p.a); err != nil {
 				return &CorruptError{File: f.key, Err: err}
 			}
 			return nil
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return nil, err
+	src, err := openSource(ctx, store, f)
+	if err != nil {
+		return fmt.Errorf("read checkpoint %s: %w", f.key, err)
 	}
-	return out, nil
+	if err := parseParquet(src, light, use); err != nil {
+		if src.failed != nil { // the store's fault, not the file's
+			return fmt.Errorf("read checkpoint %s: %w", f.key, src.failed)
+		}
+		return &CorruptError{File: f.key, Err: err}
+	}
+	return nil
 }

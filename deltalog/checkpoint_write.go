@@ -22,15 +22,10 @@ func (l *Log) checkpointIfDue(v Version) {
 	if l.closed || l.busy || snap == nil || snap.version < v {
 		return
 	}
-	n := l.cfg.interval(snap)
-	if n == 0 {
+	if !l.cfg.due(snap, l.checkpointed, snap.pending-l.covered) {
 		return
 	}
-	// Versions are counted from 0 by all writers alike, so that several of them do not checkpoint n times as often.
-	if last := max(l.checkpointed, 0); int64(v)/n == int64(last)/n {
-		return
-	}
-	l.checkpointed, l.busy = snap.version, true
+	l.checkpointed, l.covered, l.busy = snap.version, snap.pending, true
 	l.work.Add(1)
 	go func() {
 		defer l.work.Done()
@@ -52,6 +47,13 @@ func (l *Log) Checkpoint(ctx context.Context, snap *Snapshot) error {
 	}
 	if err := checkProtected(snap); err != nil {
 		return err
+	}
+	if snap.light {
+		full, err := l.SnapshotAt(ctx, snap.version)
+		if err != nil {
+			return fmt.Errorf("checkpoint: %w", err)
+		}
+		snap = full
 	}
 	key := checkpointName(snap.version)
 	data, n, err := encodeCheckpoint(snap, l.cfg.Clock())
@@ -150,17 +152,21 @@ func (c *columnWriter) snapshot(snap *Snapshot, now int64) (n checkpointCounts, 
 		}
 	}
 	keep := now - tombstoneRetention(snap.metadata).Milliseconds()
-	for x := range snap.Removed() {
-		if x.DeletionTimestamp == nil || *x.DeletionTimestamp <= keep {
+	var x Remove
+	for b, i := range snap.graves.each() {
+		if b.flags[i]&flagTime == 0 || b.time[i] <= keep {
 			continue // expired
 		}
-		if err := c.remove(x); err != nil {
+		b.removeAt(i, &x)
+		if err := c.remove(&x); err != nil {
 			return n, err
 		}
 	}
-	for a := range snap.Files() {
+	var a Add
+	for b, i := range snap.files.each() {
 		n.adds++
-		if err := c.add(a); err != nil {
+		b.addAt(i, &a)
+		if err := c.add(&a); err != nil {
 			return n, err
 		}
 	}

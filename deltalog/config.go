@@ -15,6 +15,13 @@ type Config struct {
 	// CheckpointInterval is the number of commits between checkpoints. 0: the table's delta.checkpointInterval,
 	// else 10, growing with the table so that checkpoints stay a small part of the work. Negative: none.
 	CheckpointInterval int
+	// CheckpointBytes starts a checkpoint when the commits since the last one are larger than this together. 0: 16 MiB,
+	// growing with the table. Negative: bytes do not count.
+	CheckpointBytes int64
+	// NoFiles keeps no list of files in memory and reads none from checkpoints: enough to append and to know
+	// positions, schema and settings, in memory that does not depend on the table's size. Snapshots then have no
+	// HasFiles; FullSnapshot gives one that has.
+	NoFiles bool
 	// MaxAttempts bounds how often a commit tries to win a version. Default 50.
 	MaxAttempts int
 	// RetryBase and RetryMax bound the pause between attempts: full jitter, doubling. Default 5 ms and 1 s.
@@ -69,17 +76,31 @@ func (c Config) pause(attempt int) time.Duration {
 	return rand.N(limit)
 }
 
-// interval is the number of commits between checkpoints of a table in this state; 0 means never.
-func (c Config) interval(s *Snapshot) int64 {
-	if c.CheckpointInterval < 0 {
-		return 0
+// due says whether a table in this state wants a checkpoint, the last one being of version last and bytes the size
+// of the commits since then.
+func (c Config) due(s *Snapshot, last Version, bytes int64) bool {
+	if c.CheckpointInterval < 0 || s.version <= last {
+		return false
 	}
-	if c.CheckpointInterval > 0 {
-		return int64(c.CheckpointInterval)
+	files := s.files.live
+	if s.light {
+		files = int(s.count)
 	}
-	if n, err := strconv.ParseInt(s.metadata.Configuration["delta.checkpointInterval"], 10, 64); err == nil && n > 0 {
-		return n
+	n := int64(c.CheckpointInterval)
+	if n == 0 {
+		var err error
+		if n, err = strconv.ParseInt(s.metadata.Configuration["delta.checkpointInterval"], 10, 64); err != nil || n <= 0 {
+			// A checkpoint costs as much as the table has files; a commit that it saves costs one small read.
+			n = 10 * int64(1+min(files/10_000, 9))
+		}
 	}
-	// A checkpoint costs as much as the table has files; a commit that it saves costs one small read.
-	return 10 * int64(1+min(s.NumFiles()/10_000, 9))
+	// Versions are counted from 0 by all writers alike, so that several of them do not checkpoint n times as often.
+	if int64(s.version)/n != int64(max(last, 0))/n {
+		return true
+	}
+	limit := c.CheckpointBytes
+	if limit == 0 {
+		limit = 16<<20 + 200*int64(files) // about what the checkpoint itself costs
+	}
+	return limit > 0 && bytes >= limit
 }

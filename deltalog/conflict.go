@@ -24,8 +24,16 @@ type summary struct {
 }
 
 func summarize(a *actions) *summary {
-	s := &summary{metadata: a.metadata != nil, protocol: a.protocol != nil}
-	if a.info != nil {
+	s := &summary{}
+	s.add(a)
+	return s
+}
+
+// add takes in the next piece of the commit.
+func (s *summary) add(a *actions) {
+	s.metadata = s.metadata || a.metadata != nil
+	s.protocol = s.protocol || a.protocol != nil
+	if a.info != nil && s.txnID == "" {
 		s.txnID = a.info.TxnID
 		s.blind = a.info.IsBlindAppend != nil && *a.info.IsBlindAppend // missing: not blind
 	}
@@ -41,7 +49,6 @@ func summarize(a *actions) *summary {
 	for _, d := range a.domains {
 		s.domains = append(s.domains, d.Domain)
 	}
-	return s
 }
 
 // recentCommits keeps the summaries of the last versions, so that a rebase reads nothing twice.
@@ -72,14 +79,18 @@ func (l *Log) summary(ctx context.Context, v Version) (*summary, error) {
 	if s != nil {
 		return s, nil
 	}
-	commits, err := readCommits(ctx, l.store, []logFile{{kind: kindCommit, key: commitName(v), version: v}})
+	s = &summary{}
+	f := logFile{kind: kindCommit, key: commitName(v), version: v}
+	err := eachPiece(ctx, l.store, []logFile{f}, func(p *piece) error {
+		s.add(p.a)
+		return nil
+	})
 	if errors.Is(err, objstore.ErrNotFound) {
 		return nil, fmt.Errorf("commit %d is gone from the log, cannot check it for conflicts: begin again from a new snapshot: %w: %w", v, ErrMetadataChanged, errGone)
 	}
 	if err != nil {
 		return nil, err
 	}
-	s = summarize(commits[0])
 	l.remember(v, s)
 	return s, nil
 }

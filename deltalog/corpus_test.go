@@ -209,7 +209,7 @@ func checkCopies(t *testing.T, store *mem.Store, s *Snapshot) {
 	plain := clone(t, store, func(k string) bool {
 		return !strings.Contains(k, ".checkpoint.") && !strings.HasSuffix(k, ".compacted.json")
 	})
-	st, err := load(t.Context(), plain, -1)
+	st, err := load(t.Context(), plain, -1, false)
 	if err != nil {
 		return // its commits were cleaned up
 	}
@@ -243,7 +243,7 @@ func TestCorpusUnlisted(t *testing.T) {
 		"delta-rs/checkpoints_vacuumed":         {version: 12, files: 12},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := load(t.Context(), openFolder(t, filepath.Join(root, filepath.FromSlash(name))), -1)
+			s, err := load(t.Context(), openFolder(t, filepath.Join(root, filepath.FromSlash(name))), -1, false)
 			if want.err != "" {
 				if err == nil || !strings.Contains(err.Error(), want.err) {
 					t.Fatalf("got %v, want an error with %q", err, want.err)

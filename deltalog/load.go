@@ -6,15 +6,13 @@ import (
 	"errors"
 	"fmt"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/ledgerlake/ledgerlake/objstore"
 )
 
 const fetchParallel = 8
 
 // load builds the state at target, or at the newest version when target is negative.
-func load(ctx context.Context, store objstore.Store, target Version) (*state, error) {
+func load(ctx context.Context, store objstore.Store, target Version, light bool) (*state, error) {
 	from, err := readHint(ctx, store)
 	if err != nil {
 		return nil, err
@@ -25,7 +23,7 @@ func load(ctx context.Context, store objstore.Store, target Version) (*state, er
 			return nil, err
 		}
 		// The hint is believed only when its checkpoint is there and readable; else everything is listed.
-		if s, err := loadFrom(ctx, store, l, target); err == nil {
+		if s, err := loadFrom(ctx, store, l, target, light); err == nil {
 			return s, nil
 		} else if ctx.Err() != nil {
 			return nil, err
@@ -35,11 +33,11 @@ func load(ctx context.Context, store objstore.Store, target Version) (*state, er
 	if err != nil {
 		return nil, err
 	}
-	return loadFrom(ctx, store, l, target)
+	return loadFrom(ctx, store, l, target, light)
 }
 
 // loadFrom tries the checkpoints of a listing, newest first, and then the commits from version 0.
-func loadFrom(ctx context.Context, store objstore.Store, l *listing, target Version) (*state, error) {
+func loadFrom(ctx context.Context, store objstore.Store, l *listing, target Version, light bool) (*state, error) {
 	if l.newest < 0 {
 		return nil, ErrNotTable
 	}
@@ -59,7 +57,7 @@ func loadFrom(ctx context.Context, store objstore.Store, l *listing, target Vers
 		if c.version > target {
 			continue
 		}
-		s, err := replay(ctx, store, l, &c, target)
+		s, err := replayFrom(ctx, store, l, &c, target, light)
 		if err == nil {
 			return s, nil
 		}
@@ -70,7 +68,7 @@ func loadFrom(ctx context.Context, store objstore.Store, l *listing, target Vers
 		keep(err)
 	}
 	if _, ok := l.commits[0]; ok || len(l.compactions[0]) > 0 {
-		s, err := replay(ctx, store, l, nil, target)
+		s, err := replayFrom(ctx, store, l, nil, target, light)
 		if err == nil {
 			return s, nil
 		}
@@ -85,8 +83,8 @@ func loadFrom(ctx context.Context, store objstore.Store, l *listing, target Vers
 	return nil, first
 }
 
-// replay reads a checkpoint (nil: none) and the commits after it up to target.
-func replay(ctx context.Context, store objstore.Store, l *listing, c *checkpoint, target Version) (*state, error) {
+// replayFrom reads a checkpoint (nil: none) and the commits after it up to target.
+func replayFrom(ctx context.Context, store objstore.Store, l *listing, c *checkpoint, target Version, light bool) (*state, error) {
 	base := Version(-1)
 	if c != nil {
 		base = c.version
@@ -95,38 +93,21 @@ func replay(ctx context.Context, store objstore.Store, l *listing, c *checkpoint
 	if err != nil {
 		return nil, err
 	}
-	commits, err := readCommits(ctx, store, files)
-	if err != nil {
-		return nil, err
-	}
-	// The newest protocol decides, and it decides before anything else is interpreted.
-	gated := false
-	for i := len(commits) - 1; i >= 0 && !gated; i-- {
-		if p := commits[i].protocol; p != nil {
-			if err := checkRead(p); err != nil {
-				return nil, err
-			}
-			gated = true
-		}
-	}
-	s := newState()
+	s := newState(light)
 	if c != nil {
-		if err := s.applyCheckpoint(ctx, store, c, gated); err != nil {
-			return nil, err
-		}
+		err = s.applyCheckpoint(ctx, store, c)
 		s.base = c.version
-		s.timestamp = c.files[0].modTime
-		s.head = headOf(c.files[0], [sha256.Size]byte{})
-		if f, ok := l.commits[c.version]; ok {
-			s.timestamp = f.modTime
-			s.head = headOf(f, [sha256.Size]byte{})
+		f := c.files[0]
+		if commit, ok := l.commits[c.version]; ok {
+			f = commit
 		}
+		s.timestamp, s.head = f.modTime, headOf(f, [sha256.Size]byte{})
 	}
-	for i, a := range commits {
-		if err := s.applyFile(files[i], a); err != nil {
-			return nil, err
-		}
-		commits[i] = nil
+	if err == nil {
+		err = s.replay(ctx, store, files, nil)
+	}
+	if err != nil {
+		return nil, refusal(ctx, store, s, c, files, err)
 	}
 	if err := s.complete(); err != nil {
 		return nil, err
@@ -136,8 +117,31 @@ func replay(ctx context.Context, store objstore.Store, l *listing, c *checkpoint
 			return nil, err
 		}
 	}
-	s.compact()
-	return s, nil
+	return s, s.compact()
+}
+
+// refusal gives the error to report for a replay that failed: when the newest protocol asks for what this package
+// does not have, then that is why, whatever failed first.
+func refusal(ctx context.Context, store objstore.Store, s *state, c *checkpoint, files []logFile, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	p := newestProtocol(ctx, store, files)
+	if p == nil && c != nil {
+		only := newState(true)
+		if only.applyCheckpoint(ctx, store, c) == nil {
+			p = only.protocol
+		}
+	}
+	if p == nil {
+		p = s.protocol
+	}
+	if p != nil {
+		if refused := checkRead(p); refused != nil {
+			return refused
+		}
+	}
+	return err
 }
 
 // readTimestamp gets the in-commit timestamp of the version that the checkpoint stands for: checkpoints hold none.
@@ -145,28 +149,11 @@ func (s *state) readTimestamp(ctx context.Context, store objstore.Store, f logFi
 	if f.key == "" || !isOn(s.metadata.Configuration, ictSetting) {
 		return nil
 	}
-	commits, err := readCommits(ctx, store, []logFile{f})
+	info, err := readInfo(ctx, store, f)
 	if err != nil {
 		return err
 	}
-	s.stamp(f, commits[0].info)
-	return nil
-}
-
-// applyFile replays one commit or compaction.
-func (s *state) applyFile(f logFile, a *actions) error {
-	v := f.version
-	if f.kind == kindCompacted {
-		v = f.end
-	}
-	if err := a.checkDuplicates(); err != nil {
-		return &CorruptError{File: f.key, Err: err}
-	}
-	if err := s.apply(v, a, false); err != nil {
-		return &CorruptError{File: f.key, Err: err}
-	}
-	s.stamp(f, a.info)
-	s.head = headOf(f, a.sum)
+	s.stamp(f, info)
 	return nil
 }
 
@@ -191,35 +178,4 @@ func (s *state) complete() error {
 		return &CorruptError{File: logDir, Err: errors.New("the log has no metaData action")}
 	}
 	return checkRead(s.protocol)
-}
-
-// readCommits fetches and parses files in parallel, keeping their order.
-func readCommits(ctx context.Context, store objstore.Store, files []logFile) ([]*actions, error) {
-	out := make([]*actions, len(files))
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(fetchParallel)
-	for i, f := range files {
-		g.Go(func() error {
-			b, err := store.Get(ctx, f.key)
-			if err != nil {
-				return fmt.Errorf("read commit %s: %w", f.key, err)
-			}
-			a, err := parseCommit(b, f.key)
-			if err != nil {
-				return err
-			}
-			if a.info != nil {
-				a.info.Version = f.version
-			}
-			if i == len(files)-1 {
-				a.sum = sha256.Sum256(b)
-			}
-			out[i] = a
-			return nil
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
-	return out, nil
 }

@@ -66,7 +66,7 @@ func TestFallbackFromBrokenCheckpoints(t *testing.T) {
 		t.Fatal("no fallback to the commits")
 	}
 	remove(t, store, commitName(0))
-	_, err := load(t.Context(), store, -1)
+	_, err := load(t.Context(), store, -1, false)
 	wantError(t, err, checkpointName(8)) // the newest problem is the one to tell
 	var c *CorruptError
 	if !errors.As(err, &c) {
@@ -82,7 +82,7 @@ func TestFlippedCheckpointBytesNeverPanic(t *testing.T) { // I8
 		bad[i] ^= 0x55
 		only := mem.New()
 		put(t, only, checkpointName(3), bad)
-		_, _ = load(t.Context(), only, -1) // an error or a table, but it returns
+		_, _ = load(t.Context(), only, -1, false) // an error or a table, but it returns
 	}
 }
 
@@ -146,14 +146,14 @@ func TestReplayRules(t *testing.T) {
 	if s.SizeBytes() != 6 {
 		t.Fatalf("%d bytes", s.SizeBytes())
 	}
-	at, err := load(t.Context(), store, 2)
+	at, err := load(t.Context(), store, 2, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := paths(at.snapshot()); got != "b c%20d a" {
 		t.Fatalf("files at version 2: %q", got)
 	}
-	if _, err := load(t.Context(), store, 6); !errors.Is(err, ErrVersionNotFound) {
+	if _, err := load(t.Context(), store, 6, false); !errors.Is(err, ErrVersionNotFound) {
 		t.Fatal(err)
 	}
 }
@@ -181,7 +181,7 @@ func TestCompactionStandsInForLostCommits(t *testing.T) {
 		}
 		remove(t, store, commitName(v))
 	}
-	if _, err := load(t.Context(), store, -1); err == nil {
+	if _, err := load(t.Context(), store, -1, false); err == nil {
 		t.Fatal("a gap was accepted")
 	}
 	put(t, store, fmt.Sprintf("%s%020d.%020d.compacted.json", logDir, 1, 3), []byte(lines.String()))

@@ -28,6 +28,7 @@ type Log struct {
 	snap         *Snapshot  // of state, nil while that moves on
 	recent       recentCommits
 	checkpointed Version // newest version that a checkpoint is known of or was tried for
+	covered      int64   // Snapshot.pending at that time
 	busy         bool    // a checkpoint is under way
 	closed       bool
 }
@@ -196,12 +197,12 @@ func (l *Log) refresh(ctx context.Context) (*Snapshot, error) {
 			return nil, err
 		}
 	}
-	s, err := load(ctx, l.store, -1)
+	s, err := load(ctx, l.store, -1, l.cfg.NoFiles)
 	if err != nil {
 		return nil, err
 	}
-	l.state = s
 	l.sawCheckpoint(s.base)
+	l.state = s
 	return l.cut(), nil
 }
 
@@ -211,14 +212,19 @@ func (l *Log) drop() {
 	l.state = nil
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.snap, l.recent, l.checkpointed = nil, recentCommits{}, -1
+	l.snap, l.recent, l.checkpointed, l.covered = nil, recentCommits{}, -1, 0
 }
 
-// sawCheckpoint counts the checkpoints of other writers, so that the work is not done twice.
+// sawCheckpoint counts the checkpoints of other writers, so that the work is not done twice. The caller holds l.io.
 func (l *Log) sawCheckpoint(v Version) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.checkpointed = max(l.checkpointed, v)
+	if v > l.checkpointed {
+		l.checkpointed = v
+		if l.state != nil {
+			l.covered = l.state.pending
+		}
+	}
 }
 
 // errMoved says that the version of the state is not in the log any more.
@@ -241,33 +247,39 @@ func (l *Log) advance(ctx context.Context) error {
 	if err != nil {
 		return err // cleaned up behind our back, or broken: a full load tells which
 	}
-	commits, err := readCommits(ctx, l.store, files)
-	if err != nil {
+	l.setCurrent(nil)
+	if err := s.replay(ctx, l.store, files, l.saw); err != nil {
+		if p := newestProtocol(ctx, l.store, files); p != nil {
+			err = errors.Join(checkRead(p), err)
+		}
 		return err
 	}
-	for i, a := range commits {
-		if err := l.applyNext(files[i], a); err != nil {
-			return err
-		}
+	if err := s.complete(); err != nil {
+		return err
 	}
-	return nil
+	return s.compact()
+}
+
+// saw remembers what a commit did.
+func (l *Log) saw(f logFile, w *summary) {
+	if f.kind == kindCommit {
+		l.remember(f.version, w)
+	}
 }
 
 // applyNext moves the state over one more commit. The caller holds l.io.
 func (l *Log) applyNext(f logFile, a *actions) error {
 	l.setCurrent(nil)
-	if err := l.state.applyFile(f, a); err != nil {
+	if err := l.state.applyCommit(f, a); err != nil {
 		return err
 	}
+	l.saw(f, summarize(a))
 	if a.protocol != nil || a.metadata != nil {
 		if err := l.state.complete(); err != nil {
 			return err
 		}
 	}
-	if f.kind == kindCommit {
-		l.remember(f.version, summarize(a))
-	}
-	return nil
+	return l.state.compact()
 }
 
 // cut gives the snapshot of the state. The caller holds l.io.
@@ -275,7 +287,6 @@ func (l *Log) cut() *Snapshot {
 	snap, _ := l.current()
 	if snap == nil {
 		l.state.dropExpired(l.cfg.Clock().UnixMilli())
-		l.state.compact()
 		snap = l.state.snapshot()
 		l.setCurrent(snap)
 	}
@@ -291,14 +302,24 @@ func (l *Log) SnapshotAt(ctx context.Context, v Version) (*Snapshot, error) {
 	if closed {
 		return nil, ErrClosed
 	}
-	if snap != nil && snap.version == v {
+	if snap != nil && snap.version == v && !snap.light {
 		return snap, nil
 	}
-	s, err := load(ctx, l.store, v)
+	s, err := load(ctx, l.store, v, false)
 	if err != nil {
 		return nil, err
 	}
 	return s.snapshot(), nil
+}
+
+// FullSnapshot gives the newest version with its files, also when Config.NoFiles is set: it is then read from the
+// store each time.
+func (l *Log) FullSnapshot(ctx context.Context) (*Snapshot, error) {
+	snap, err := l.Snapshot(ctx)
+	if err != nil || !snap.light {
+		return snap, err
+	}
+	return l.SnapshotAt(ctx, snap.version)
 }
 
 // Close waits for the work in the background. The Log cannot be used afterwards.

@@ -61,6 +61,19 @@ func splitLines(data []byte, n int) [][]byte {
 
 // join appends the actions of the next piece of the same file.
 func (a *actions) join(b *actions) error {
+	if err := a.joinNamed(b); err != nil {
+		return err
+	}
+	for _, n := range b.addsBefore {
+		a.addsBefore = append(a.addsBefore, n+len(a.adds))
+	}
+	a.adds = append(a.adds, b.adds...)
+	a.removes = append(a.removes, b.removes...)
+	return nil
+}
+
+// joinNamed appends all but the adds and removes of the next piece of the same file.
+func (a *actions) joinNamed(b *actions) error {
 	if a.protocol != nil && b.protocol != nil {
 		return errors.New("second protocol action in one commit")
 	}
@@ -76,11 +89,6 @@ func (a *actions) join(b *actions) error {
 	if a.info == nil {
 		a.info = b.info
 	}
-	for _, n := range b.addsBefore {
-		a.addsBefore = append(a.addsBefore, n+len(a.adds))
-	}
-	a.adds = append(a.adds, b.adds...)
-	a.removes = append(a.removes, b.removes...)
 	a.txns = append(a.txns, b.txns...)
 	a.domains = append(a.domains, b.domains...)
 	a.sidecars = append(a.sidecars, b.sidecars...)
@@ -88,10 +96,26 @@ func (a *actions) join(b *actions) error {
 	return nil
 }
 
+// reset empties a for new actions, keeping the room for files.
+func (a *actions) reset() {
+	clear(a.adds) // let go of their text
+	clear(a.removes)
+	clear(a.tagTexts)
+	*a = actions{adds: a.adds[:0], removes: a.removes[:0], addsBefore: a.addsBefore[:0], tagTexts: a.tagTexts[:0]}
+}
+
 func parseLines(data []byte, file string, line int) (*actions, error) {
 	p := &parser{a: &actions{}, in: newInterner()}
+	if err := p.lines(data, file, line); err != nil {
+		return nil, err
+	}
+	return p.a, nil
+}
+
+// lines adds the actions of data, which begins with the given line of a file.
+func (p *parser) lines(data []byte, file string, line int) error {
 	// Most lines of a large commit are adds. The second bound keeps short lines from reserving much memory.
-	if n := min(bytes.Count(data, []byte{'\n'}), len(data)/100); n > 16 {
+	if n := min(bytes.Count(data, []byte{'\n'}), len(data)/100); n > 16 && cap(p.a.adds) < n {
 		p.a.adds = make([]Add, 0, n)
 	}
 	for ; len(data) > 0; line++ {
@@ -102,20 +126,21 @@ func parseLines(data []byte, file string, line int) (*actions, error) {
 			data = nil
 		}
 		if err := p.line(row); err != nil {
-			return nil, &CorruptError{File: file, Line: line, Err: err}
+			return &CorruptError{File: file, Line: line, Err: err}
 		}
 	}
-	return p.a, nil
+	return nil
 }
 
 // parser reads action lines. Adds and removes, of which there may be millions, are scanned by hand; the other
 // actions go through encoding/json.
 type parser struct {
 	scanner
-	a    *actions
-	in   *interner
-	slab slab
-	seen bool // the line has an action that this package knows
+	a        *actions
+	in       *interner
+	slab     slab
+	seen     bool // the line has an action that this package knows
+	tagTexts bool // tags of adds are kept as text, in actions.tagTexts
 }
 
 func (p *parser) line(row []byte) error {
@@ -225,14 +250,22 @@ func (a *actions) remove(r *Remove) error {
 
 // checkDuplicates refuses what the protocol forbids within one version: the meaning would depend on the reader.
 func (a *actions) checkDuplicates() error {
+	if err := a.checkNamed(); err != nil {
+		return err
+	}
+	if key, twice := repeated(a.removes, func(r *Remove) string { return fileKey(r.Path, r.DeletionVector) }); twice {
+		return fmt.Errorf("second remove of %q in one commit", key)
+	}
+	return nil
+}
+
+// checkNamed is checkDuplicates without the files, which a replay checks as it goes.
+func (a *actions) checkNamed() error {
 	if id, twice := repeated(a.txns, func(t *Txn) string { return t.AppID }); twice {
 		return fmt.Errorf("second txn of application %q in one commit", id)
 	}
 	if name, twice := repeated(a.domains, func(d *DomainMetadata) string { return d.Domain }); twice {
 		return fmt.Errorf("second domainMetadata of %q in one commit", name)
-	}
-	if key, twice := repeated(a.removes, func(r *Remove) string { return fileKey(r.Path, r.DeletionVector) }); twice {
-		return fmt.Errorf("second remove of %q in one commit", key)
 	}
 	return nil
 }

@@ -81,33 +81,101 @@ func (p *parser) tags(dst *map[string]*string) error {
 	return err
 }
 
-// textMap decodes an object of strings and nulls.
-func (p *parser) textMap(raw []byte) (map[string]*string, error) {
-	if len(raw) == 0 || raw[0] != '{' {
-		return nil, fmt.Errorf("JSON byte %d: want an object of strings", p.i-len(raw))
+// tagText checks tags and keeps their text.
+func (p *parser) tagText(dst *string) error {
+	if null, err := p.null(); null || err != nil {
+		return err
 	}
-	m := map[string]*string{}
+	raw, err := p.raw()
+	if err != nil {
+		return err
+	}
+	if _, err := walkTextMap(raw, nil); err != nil {
+		return fmt.Errorf("tags: %w", err)
+	}
+	*dst = p.slab.string(raw)
+	return nil
+}
+
+// walkTextMap visits the entries of an object of strings and nulls, and gives how many it has.
+func walkTextMap(raw []byte, visit func(key, value []byte, null bool)) (n int, err error) {
+	if len(raw) == 0 || raw[0] != '{' {
+		return 0, errors.New("want an object of strings")
+	}
 	s := scanner{b: raw}
-	err := s.object(func(key []byte) error {
-		k := p.slab.string(key)
+	var key []byte
+	err = s.object(func(k []byte) error {
+		n++
+		key = append(key[:0], k...)
 		if null, err := s.null(); null || err != nil {
-			m[k] = nil
+			if err == nil && visit != nil {
+				visit(key, nil, true)
+			}
 			return err
 		}
 		b, err := s.text()
-		if err != nil {
-			return err
+		if err == nil && visit != nil {
+			visit(key, b, false)
 		}
-		v := p.slab.string(b)
-		m[k] = &v
-		return nil
+		return err
 	})
-	return m, err
+	return n, err
+}
+
+// parseTags reads what tagText or appendTextMap wrote; nil for the empty text.
+func parseTags(text string) map[string]*string {
+	if text == "" {
+		return nil
+	}
+	m := map[string]*string{}
+	_, _ = walkTextMap([]byte(text), func(key, value []byte, null bool) { // it was checked
+		if null {
+			m[string(key)] = nil
+			return
+		}
+		v := string(value)
+		m[string(key)] = &v
+	})
+	return m
+}
+
+// appendTextMap writes a map as a JSON object, keys in order.
+func appendTextMap(dst []byte, m map[string]*string) []byte {
+	dst = append(dst, '{')
+	for i, k := range sortedKeys(m) {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(appendString(dst, k), ':')
+		if v := m[k]; v != nil {
+			dst = appendString(dst, *v)
+		} else {
+			dst = append(dst, "null"...)
+		}
+	}
+	return append(dst, '}')
+}
+
+// textMap decodes an object of strings and nulls.
+func (p *parser) textMap(raw []byte) (map[string]*string, error) {
+	m := map[string]*string{}
+	_, err := walkTextMap(raw, func(key, value []byte, null bool) {
+		k := p.slab.string(key)
+		if null {
+			m[k] = nil
+			return
+		}
+		v := p.slab.string(value)
+		m[k] = &v
+	})
+	if err != nil {
+		return nil, fmt.Errorf("JSON byte %d: %w", p.i-len(raw), err)
+	}
+	return m, nil
 }
 
 func (p *parser) addAction() error {
-	var x Add
-	x.DataChange = true
+	x, tags := Add{DataChange: true}, ""
 	err := p.object(func(key []byte) error {
 		switch string(key) {
 		case "path":
@@ -123,6 +191,9 @@ func (p *parser) addAction() error {
 		case "stats":
 			return p.str(&x.Stats)
 		case "tags":
+			if p.tagTexts {
+				return p.tagText(&tags)
+			}
 			return p.tags(&x.Tags)
 		case "deletionVector":
 			return p.dv(&x.DeletionVector)
@@ -137,6 +208,9 @@ func (p *parser) addAction() error {
 	})
 	if err != nil {
 		return fmt.Errorf("add: %w", err)
+	}
+	if p.tagTexts {
+		p.a.tagTexts = append(p.a.tagTexts, tags)
 	}
 	return p.a.add(&x)
 }

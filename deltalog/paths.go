@@ -106,7 +106,7 @@ func decodedOrRaw(p string) string {
 // canonicalPath is the form under which paths are compared: decoded, and local absolute paths in one spelling
 // (file:/x, file:///x and /x are the same file).
 func canonicalPath(p string) string {
-	if !strings.ContainsAny(p, "%:") {
+	if strings.IndexByte(p, '%') < 0 && strings.IndexByte(p, ':') < 0 {
 		return p
 	}
 	d := decodedOrRaw(p)

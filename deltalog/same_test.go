@@ -23,7 +23,7 @@ type content struct {
 
 func contentOf(s *Snapshot) content {
 	c := content{Version: s.version, Protocol: *s.protocol, Metadata: *s.metadata, Txns: s.txns, Domains: s.domains,
-		Files: map[string]Add{}, Removed: map[string]Remove{}, SizeBytes: s.bytes}
+		Files: map[string]Add{}, Removed: map[string]Remove{}, SizeBytes: s.SizeBytes()}
 	c.Metadata.normalize()
 	for a := range s.Files() {
 		x := *a

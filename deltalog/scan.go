@@ -1,7 +1,9 @@
 package deltalog
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"strconv"
 	"unicode/utf8"
 	"unsafe"
@@ -233,31 +235,40 @@ func (s *scanner) bool() (bool, error) {
 	return false, s.word("false")
 }
 
+// plainRun gives the place of the first byte from i on that is not plain text: a quote, a backslash, a control
+// character or a part of a non-ASCII one. It looks at eight bytes at a time.
+func plainRun(b []byte, i int) int {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	for ; i+8 <= len(b); i += 8 {
+		x := binary.LittleEndian.Uint64(b[i:])
+		// A byte's high bit is set in one of these when it is special; a borrow can only come from one before it.
+		m := (x | (x - 0x20*ones) | ((x ^ '"'*ones) - ones) | ((x ^ '\\'*ones) - ones)) & high
+		if m != 0 {
+			return i + bits.TrailingZeros64(m)/8
+		}
+	}
+	for ; i < len(b); i++ {
+		if c := b[i]; c == '"' || c == '\\' || c < 0x20 || c >= utf8.RuneSelf {
+			return i
+		}
+	}
+	return i
+}
+
 func (s *scanner) skipText() error {
 	s.i++
-	for s.i < len(s.b) {
+	for {
+		s.i = plainRun(s.b, s.i)
+		if s.i >= len(s.b) {
+			return s.fail("the end of a string")
+		}
 		switch c := s.b[s.i]; {
 		case c == '"':
 			s.i++
 			return nil
 		case c == '\\':
-			s.i++
-			if s.i >= len(s.b) {
-				return s.fail("an escape")
-			}
-			switch s.b[s.i] {
-			case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-				s.i++
-			case 'u':
-				s.i++
-				for range 4 {
-					if s.i >= len(s.b) || hexValue(s.b[s.i]) < 0 {
-						return s.fail("a hex digit")
-					}
-					s.i++
-				}
-			default:
-				return s.fail("an escape")
+			if err := s.escape(); err != nil {
+				return err
 			}
 		case c < 0x20:
 			return s.fail("a string without control characters")
@@ -265,7 +276,29 @@ func (s *scanner) skipText() error {
 			s.i++
 		}
 	}
-	return s.fail("the end of a string")
+}
+
+// escape passes an escape and checks it.
+func (s *scanner) escape() error {
+	s.i++
+	if s.i >= len(s.b) {
+		return s.fail("an escape")
+	}
+	switch s.b[s.i] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		s.i++
+	case 'u':
+		s.i++
+		for range 4 {
+			if s.i >= len(s.b) || hexValue(s.b[s.i]) < 0 {
+				return s.fail("a hex digit")
+			}
+			s.i++
+		}
+	default:
+		return s.fail("an escape")
+	}
+	return nil
 }
 
 // text passes a string and gives its content: a piece of the input, or of scratch memory that the next call reuses.
@@ -274,56 +307,46 @@ func (s *scanner) text() ([]byte, error) {
 		return nil, s.fail("a string")
 	}
 	from := s.i + 1
-	for j := from; j < len(s.b); j++ {
-		switch c := s.b[j]; {
-		case c == '"':
-			s.i = j + 1
-			return s.b[from:j], nil
-		case c == '\\' || c < 0x20 || c >= utf8.RuneSelf:
-			return s.slowText()
-		}
+	to := plainRun(s.b, from)
+	if to < len(s.b) && s.b[to] == '"' {
+		s.i = to + 1
+		return s.b[from:to], nil
 	}
-	return s.slowText() // it has no end, which is reported there
+	return s.slowText(from, to)
 }
 
-// slowText decodes a string with escapes or non-ASCII characters; broken UTF-8 becomes U+FFFD as in encoding/json.
-func (s *scanner) slowText() ([]byte, error) {
-	from := s.i
-	if err := s.skipText(); err != nil {
-		return nil, err
-	}
-	tok := s.b[from:s.i]
-	if !hasEscape(tok) && utf8.Valid(tok) {
-		return tok[1 : len(tok)-1], nil
-	}
+// slowText decodes a string with escapes or non-ASCII characters, whose first run of plain text is known; broken
+// UTF-8 becomes U+FFFD as in encoding/json.
+func (s *scanner) slowText(from, to int) ([]byte, error) {
 	out := s.scratch[:0]
-	for j := 1; j < len(tok)-1; {
-		c := tok[j]
-		switch {
+	for {
+		out = append(out, s.b[from:to]...)
+		s.i = to
+		if to >= len(s.b) {
+			return nil, s.fail("the end of a string")
+		}
+		switch c := s.b[to]; {
+		case c == '"':
+			s.i++
+			s.scratch = out
+			return out, nil
 		case c == '\\':
+			if err := s.escape(); err != nil {
+				return nil, err
+			}
 			var n int
-			out, n = unescape(out, tok[j:])
-			j += n
-		case c < utf8.RuneSelf:
-			out = append(out, c)
-			j++
+			out, n = unescape(out, s.b[to:])
+			s.i = to + n
+		case c < 0x20:
+			return nil, s.fail("a string without control characters")
 		default:
-			r, n := utf8.DecodeRune(tok[j:])
+			r, n := utf8.DecodeRune(s.b[to:])
 			out = utf8.AppendRune(out, r)
-			j += n
+			s.i += n
 		}
+		from = s.i
+		to = plainRun(s.b, from)
 	}
-	s.scratch = out
-	return out, nil
-}
-
-func hasEscape(b []byte) bool {
-	for _, c := range b {
-		if c == '\\' {
-			return true
-		}
-	}
-	return false
 }
 
 // unescape decodes the escape at the start of b, which is known to be well formed, and gives its length.

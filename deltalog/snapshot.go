@@ -17,14 +17,16 @@ type Snapshot struct {
 	schema    *StructType
 	txns      map[string]Txn
 	domains   map[string]DomainMetadata
-	files     view[Add]
-	graves    view[Remove]
-	bytes     int64
+	files     view
+	graves    view
+	light     bool
+	count     int64 // light: number of files, as far as it is known
+	pending   int64 // bytes of commits since the checkpoint before
 }
 
 func (s *state) snapshot() *Snapshot {
 	return &Snapshot{version: s.version, timestamp: s.timestamp, ict: s.ict, protocol: s.protocol, metadata: s.metadata,
-		schema: s.schema, txns: s.txns, domains: s.domains, bytes: s.bytes,
+		schema: s.schema, txns: s.txns, domains: s.domains, light: s.light, count: s.count, pending: s.pending,
 		files: s.files.view(s.version), graves: s.graves.view(s.version)}
 }
 
@@ -85,15 +87,37 @@ func (s *Snapshot) Domain(name string) (string, bool) {
 	return d.Configuration, ok
 }
 
-// NumFiles is the number of files in the table.
+// HasFiles says whether the snapshot knows the table's files: that of a Log with Config.NoFiles does not.
+func (s *Snapshot) HasFiles() bool { return !s.light }
+
+// NumFiles is the number of files in the table; 0 without HasFiles.
 func (s *Snapshot) NumFiles() int { return s.files.live }
 
-// SizeBytes is the sum of their sizes.
-func (s *Snapshot) SizeBytes() int64 { return s.bytes }
+// SizeBytes is the sum of their sizes; 0 without HasFiles.
+func (s *Snapshot) SizeBytes() int64 { return s.files.bytes }
 
-// Files gives the table's files, older ones first.
-func (s *Snapshot) Files() iter.Seq[*Add] { return s.files.all() }
+// Files gives the table's files, older ones first; nothing without HasFiles. Each is a value of its own that the
+// caller may keep; what it points to is shared.
+func (s *Snapshot) Files() iter.Seq[*Add] {
+	return func(yield func(*Add) bool) {
+		for b, i := range s.files.each() {
+			a := new(Add)
+			if b.addAt(i, a); !yield(a) {
+				return
+			}
+		}
+	}
+}
 
-// Removed gives the tombstones that the log still holds. Expired ones (delta.deletedFileRetentionDuration) may
-// be left out.
-func (s *Snapshot) Removed() iter.Seq[*Remove] { return s.graves.all() }
+// Removed gives the tombstones that the log still holds; nothing without HasFiles. Expired ones
+// (delta.deletedFileRetentionDuration) may be left out, and so are statistics and tags.
+func (s *Snapshot) Removed() iter.Seq[*Remove] {
+	return func(yield func(*Remove) bool) {
+		for b, i := range s.graves.each() {
+			x := new(Remove)
+			if b.removeAt(i, x); !yield(x) {
+				return
+			}
+		}
+	}
+}

@@ -1,76 +1,9 @@
 package deltalog
 
-import (
-	"fmt"
-	"iter"
-	"math"
-	"strings"
-	"sync/atomic"
-)
+import "fmt"
 
-const (
-	chunkSize = 256
-	// smallCommit is the number of adds up to which partition values are shared with earlier commits.
-	smallCommit = 64
-	notRemoved  = math.MaxInt64
-)
-
-// chunk holds items in the order in which they came and the version that ended each of them. Chunks never move,
-// so that snapshots can share them with the state that goes on growing.
-type chunk[T any] struct {
-	items [chunkSize]T
-	ended [chunkSize]atomic.Int64
-}
-
-// timeline is an append-only list whose items live from the version that added them to the version that ended
-// them. A view of the first n items at version v stays right whatever is added or ended later.
-type timeline[T any] struct {
-	chunks []*chunk[T]
-	n      int
-	live   int
-}
-
-func (t *timeline[T]) push(x T) int {
-	if t.n == len(t.chunks)*chunkSize {
-		t.chunks = append(t.chunks, new(chunk[T]))
-	}
-	i := t.n
-	c := t.chunks[i/chunkSize]
-	c.items[i%chunkSize] = x
-	c.ended[i%chunkSize].Store(notRemoved)
-	t.n++
-	t.live++
-	return i
-}
-
-func (t *timeline[T]) at(i int) *T { return &t.chunks[i/chunkSize].items[i%chunkSize] }
-
-func (t *timeline[T]) end(i int, v Version) {
-	t.chunks[i/chunkSize].ended[i%chunkSize].Store(int64(v))
-	t.live--
-}
-
-// view is what a snapshot keeps of a timeline.
-type view[T any] struct {
-	chunks  []*chunk[T]
-	n, live int
-	version int64
-}
-
-func (t *timeline[T]) view(v Version) view[T] {
-	return view[T]{chunks: t.chunks[:len(t.chunks):len(t.chunks)], n: t.n, live: t.live, version: int64(v)}
-}
-
-func (w view[T]) all() iter.Seq[*T] {
-	return func(yield func(*T) bool) {
-		for i := 0; i < w.n; i++ {
-			c := w.chunks[i/chunkSize]
-			if c.ended[i%chunkSize].Load() > w.version && !yield(&c.items[i%chunkSize]) {
-				return
-			}
-		}
-	}
-}
+// smallCommit is the number of adds up to which partition values are shared with earlier commits.
+const smallCommit = 64
 
 // state is the replayed log: the mutable thing behind a Log from which snapshots are cut.
 type state struct {
@@ -84,56 +17,61 @@ type state struct {
 	schema    *StructType
 	txns      map[string]Txn // copied on write
 	domains   map[string]DomainMetadata
-	files     timeline[Add]
-	fileAt    map[string]int32
-	graves    timeline[Remove]
-	graveAt   map[string]int32
-	bytes     int64
+	files     *rows
+	graves    *rows
+	light     bool  // holds no files: only their number, as far as it is known
+	count     int64 // light: number of files
+	pending   int64 // bytes of commits replayed since the checkpoint that the replay began with
 	// keptGraves is the number of tombstones after the last dropExpired.
 	keptGraves int
 	intern     *interner // of partition values across commits
 }
 
-func newState() *state {
-	return &state{version: -1, base: -1, fileAt: map[string]int32{}, graveAt: map[string]int32{}, intern: newInterner()}
+func newState(light bool) *state {
+	return &state{version: -1, base: -1, files: &rows{}, graves: &rows{}, intern: newInterner(), light: light}
 }
 
-// apply replays one version. After an error the state is spoiled and must be dropped.
-func (s *state) apply(v Version, a *actions, fromCheckpoint bool) error {
-	if a.protocol != nil {
-		s.protocol = a.protocol
-	}
-	if a.metadata != nil {
-		schema, err := schemaOf(a.metadata)
-		if err != nil {
-			return err
+// mark is where the rows of a version begin.
+type mark struct{ files, graves int }
+
+func (s *state) mark() mark { return mark{s.files.n, s.graves.n} }
+
+// applyFiles replays the adds and removes of a piece of version v, whose rows begin at m. After an error the
+// state is spoiled and must be dropped.
+func (s *state) applyFiles(v Version, m mark, a *actions, fromCheckpoint bool) error {
+	if s.light {
+		s.count += int64(len(a.adds)) + a.unread
+		if !fromCheckpoint {
+			s.count -= int64(len(a.removes))
 		}
-		s.metadata, s.schema = a.metadata, schema
+		return nil
 	}
-	s.applyNamed(a)
 	if len(a.adds) <= smallCommit { // larger ones have shared their maps while parsing
 		for i := range a.adds {
 			a.adds[i].PartitionValues = s.intern.values(a.adds[i].PartitionValues)
 		}
 	}
-	if len(s.fileAt) == 0 && len(a.adds) > chunkSize {
-		s.fileAt = make(map[string]int32, len(a.adds))
-	}
-	first := s.files.n
 	r := 0
 	for i := range a.adds {
 		for r < len(a.removes) && a.addsBefore[r] <= i {
-			s.bury(v, &a.removes[r])
+			if err := s.bury(v, m, &a.removes[r], fromCheckpoint); err != nil {
+				return err
+			}
 			r++
 		}
-		if err := s.addFile(v, &a.adds[i], first, fromCheckpoint); err != nil {
+		tags := ""
+		if a.tagTexts != nil {
+			tags = a.tagTexts[i]
+		}
+		if err := s.addFile(v, m, &a.adds[i], tags, fromCheckpoint); err != nil {
 			return err
 		}
 	}
 	for ; r < len(a.removes); r++ {
-		s.bury(v, &a.removes[r])
+		if err := s.bury(v, m, &a.removes[r], fromCheckpoint); err != nil {
+			return err
+		}
 	}
-	s.version = v
 	return nil
 }
 
@@ -144,7 +82,18 @@ func schemaOf(m *Metadata) (*StructType, error) {
 	return ParseSchema(m.SchemaString)
 }
 
-func (s *state) applyNamed(a *actions) {
+// applyNamed replays everything else of version v, and ends it.
+func (s *state) applyNamed(v Version, a *actions) error {
+	if a.protocol != nil {
+		s.protocol = a.protocol
+	}
+	if a.metadata != nil {
+		schema, err := schemaOf(a.metadata)
+		if err != nil {
+			return err
+		}
+		s.metadata, s.schema = a.metadata, schema
+	}
 	if len(a.txns) > 0 {
 		m := make(map[string]Txn, len(s.txns)+len(a.txns))
 		for k, t := range s.txns {
@@ -169,69 +118,53 @@ func (s *state) applyNamed(a *actions) {
 		}
 		s.domains = m
 	}
-}
-
-func (s *state) addFile(v Version, a *Add, first int, fromCheckpoint bool) error {
-	k := fileKey(a.Path, a.DeletionVector)
-	if i, ok := s.fileAt[k]; ok {
-		if int(i) >= first && !fromCheckpoint {
-			return fmt.Errorf("second add of %q in one commit", a.Path)
-		}
-		s.bytes -= s.files.at(int(i)).Size
-		s.files.end(int(i), v)
-	}
-	if s.files.n >= math.MaxInt32 {
-		return fmt.Errorf("more than %d files", math.MaxInt32)
-	}
-	s.fileAt[k] = int32(s.files.push(*a))
-	s.bytes += a.Size
-	if i, ok := s.graveAt[k]; ok {
-		s.graves.end(int(i), v)
-		delete(s.graveAt, k)
-	}
+	s.version = v
 	return nil
 }
 
-func (s *state) bury(v Version, r *Remove) {
-	k := fileKey(r.Path, r.DeletionVector)
-	if i, ok := s.fileAt[k]; ok {
-		s.bytes -= s.files.at(int(i)).Size
-		s.files.end(int(i), v)
-		delete(s.fileAt, k)
+func (s *state) addFile(v Version, m mark, a *Add, tags string, fromCheckpoint bool) error {
+	k := idOf(a.Path, a.DeletionVector)
+	if i := s.files.find(k); i >= 0 {
+		if i >= m.files && !fromCheckpoint {
+			return fmt.Errorf("second add of %q in one commit", a.Path)
+		}
+		s.files.stop(i, v)
 	}
-	if i, ok := s.graveAt[k]; ok {
-		s.graves.end(int(i), v)
+	if i := s.graves.find(k); i >= 0 {
+		s.graves.stop(i, v)
 	}
-	s.graveAt[k] = int32(s.graves.push(*r))
+	return s.files.pushAdd(k, a, tags)
 }
 
-// compact drops ended items when they are the majority, so that a long-lived Log does not grow for ever.
-// Snapshots keep the old chunks.
-func (s *state) compact() {
-	if s.files.n > 1024 && s.files.live*2 < s.files.n {
-		s.files, s.fileAt = rebuild(s.files.view(s.version), func(a *Add) string {
-			// Their text lies in one piece of memory with that of ended files: let go of it.
-			a.Path, a.Stats = strings.Clone(a.Path), strings.Clone(a.Stats)
-			return fileKey(a.Path, a.DeletionVector)
-		})
+func (s *state) bury(v Version, m mark, r *Remove, fromCheckpoint bool) error {
+	k := idOf(r.Path, r.DeletionVector)
+	if i := s.graves.find(k); i >= 0 {
+		if i >= m.graves && !fromCheckpoint {
+			return fmt.Errorf("second remove of %q in one commit", r.Path)
+		}
+		s.graves.stop(i, v)
 	}
-	if s.graves.n > 1024 && s.graves.live*2 < s.graves.n {
-		s.graves, s.graveAt = rebuild(s.graves.view(s.version), func(r *Remove) string {
-			r.Path, r.Stats = strings.Clone(r.Path), strings.Clone(r.Stats)
-			return fileKey(r.Path, r.DeletionVector)
-		})
+	if i := s.files.find(k); i >= 0 {
+		s.files.stop(i, v)
 	}
+	r.PartitionValues = s.intern.values(r.PartitionValues)
+	return s.graves.pushRemove(k, r)
 }
 
-// rebuild copies what lives. own makes a copy independent of the original and gives its key.
-func rebuild[T any](w view[T], own func(*T) string) (timeline[T], map[string]int32) {
-	var t timeline[T]
-	at := make(map[string]int32, w.live)
-	for x := range w.all() {
-		i := t.push(*x)
-		at[own(t.at(i))] = int32(i)
+// compact drops ended rows when they are the majority, so that a long-lived Log does not grow for ever.
+func (s *state) compact() error {
+	for _, r := range []**rows{&s.files, &s.graves} {
+		if (*r).n <= 1024 || (*r).live*2 >= (*r).n {
+			continue
+		}
+		kept, err := (*r).compacted()
+		if err != nil {
+			return err
+		}
+		*r = kept
+		s.intern = newInterner() // of values that no file has any more
 	}
-	return t, at
+	return nil
 }
 
 // dropExpired forgets tombstones whose time is over when their number has doubled since the last time, so that
@@ -241,10 +174,9 @@ func (s *state) dropExpired(now int64) {
 		return
 	}
 	keep := now - tombstoneRetention(s.metadata).Milliseconds()
-	for k, i := range s.graveAt {
-		if ts := s.graves.at(int(i)).DeletionTimestamp; ts == nil || *ts <= keep {
-			s.graves.end(int(i), s.version)
-			delete(s.graveAt, k)
+	for i := range s.graves.n {
+		if b, j := s.graves.at(i); b.flags[j]&flagTime == 0 || b.time[j] <= keep {
+			s.graves.stop(i, s.version)
 		}
 	}
 	s.keptGraves = s.graves.live

@@ -36,7 +36,7 @@ func TestStateStaysSmall(t *testing.T) {
 	if n := l.state.files.n; n > 4*1024 {
 		t.Errorf("%d entries for %d files", n, files)
 	}
-	if n := len(l.state.graveAt); n > 4*1024 {
+	if n := l.state.graves.n; n > 4*1024 {
 		t.Errorf("%d tombstones", n)
 	}
 	for round, s := range held {

@@ -70,7 +70,7 @@ func removeLine(path string) string {
 
 func loadAll(t testing.TB, store objstore.Store) *Snapshot {
 	t.Helper()
-	s, err := load(t.Context(), store, -1)
+	s, err := load(t.Context(), store, -1, false)
 	if err != nil {
 		t.Fatal(err)
 	}

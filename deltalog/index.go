@@ -1,0 +1,81 @@
+package deltalog
+
+import (
+	"hash/maphash"
+	"strings"
+)
+
+// fileID identifies a logical file: its canonical path and its deletion vector.
+type fileID struct {
+	hash     uint32
+	path, dv string
+}
+
+func idOf(path string, dv *DeletionVector) fileID {
+	p := canonicalPath(path)
+	return fileID{hash: hashText(p), path: p, dv: dv.UniqueID()}
+}
+
+// hashSeed makes collisions unforeseeable: paths come from others.
+var hashSeed = maphash.MakeSeed()
+
+func hashText(s string) uint32 { return uint32(maphash.String(hashSeed, s) >> 32) }
+
+func cloneText(s string) string { return strings.Clone(s) }
+
+// keyIndex finds rows by the hash of their key: open addressing, eight bytes a slot, no pointers. The caller
+// compares keys.
+type keyIndex struct {
+	slots []uint64 // hash in the upper half, row+1 in the lower; 0 is free
+	used  int
+}
+
+func (x *keyIndex) find(hash uint32, same func(row int) bool) int {
+	if len(x.slots) == 0 {
+		return -1
+	}
+	mask := uint32(len(x.slots) - 1)
+	for at := hash & mask; ; at = (at + 1) & mask {
+		s := x.slots[at]
+		if s == 0 {
+			return -1
+		}
+		if uint32(s>>32) == hash && same(int(uint32(s))-1) {
+			return int(uint32(s)) - 1
+		}
+	}
+}
+
+// put points the key at a row, in place of an older row of the same key.
+func (x *keyIndex) put(hash uint32, row int, same func(row int) bool) {
+	if 4*(x.used+1) > 3*len(x.slots) {
+		x.grow()
+	}
+	mask := uint32(len(x.slots) - 1)
+	for at := hash & mask; ; at = (at + 1) & mask {
+		s := x.slots[at]
+		if s == 0 {
+			x.used++
+		} else if uint32(s>>32) != hash || !same(int(uint32(s))-1) {
+			continue
+		}
+		x.slots[at] = uint64(hash)<<32 | uint64(uint32(row+1))
+		return
+	}
+}
+
+func (x *keyIndex) grow() {
+	old := x.slots
+	x.slots = make([]uint64, max(2*len(old), 16))
+	mask := uint32(len(x.slots) - 1)
+	for _, s := range old {
+		if s == 0 {
+			continue
+		}
+		at := uint32(s>>32) & mask
+		for x.slots[at] != 0 {
+			at = (at + 1) & mask
+		}
+		x.slots[at] = s
+	}
+}
