@@ -5,6 +5,10 @@
 // synced. A crash leaves an object whole or absent (I1); a temporary file that it left is in no listing and is
 // removed when it is a day old. Several processes may share a root on one machine. Network file systems are
 // right only where link and rename are atomic.
+//
+// Hadoop writers, such as Spark, may share the root: PutIfAbsent is acknowledged only when none of them can
+// replace the object any more. The checksum .NAME.crc that they keep beside a file NAME is removed when NAME is
+// published anew.
 package dir
 
 import (
@@ -35,6 +39,9 @@ type Config struct {
 	FS      vfs.FS           // required
 	TempAge time.Duration    // temporary files of this age are leftovers; default 24 h
 	Now     func() time.Time // default time.Now
+	// HadoopWait is how long PutIfAbsent waits for a Hadoop writer that is about to publish the same object;
+	// then the outcome is unknown. Default 30 s.
+	HadoopWait time.Duration
 }
 
 // Store is an object store in a folder.
@@ -42,6 +49,8 @@ type Store struct {
 	cfg    Config
 	prefix string // of temporary names, unique to this store
 	seq    atomic.Int64
+
+	hadoopSeen atomic.Bool // there are traces of a Hadoop writer
 
 	mu    sync.Mutex
 	known map[string]bool // folders that exist durably
@@ -64,6 +73,9 @@ func Open(cfg Config) (*Store, error) {
 	cfg.Root = root
 	if cfg.TempAge == 0 {
 		cfg.TempAge = 24 * time.Hour
+	}
+	if cfg.HadoopWait == 0 {
+		cfg.HadoopWait = 30 * time.Second
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now

@@ -49,7 +49,12 @@ func (s *Store) PutIfAbsent(ctx context.Context, key string, data []byte) error 
 	if err := w.finish(); err != nil {
 		return err
 	}
-	if err := ctx.Err(); err != nil {
+	if s.hadoopSeen.Load() { // not needed for being right, but others need not see ours come and go
+		if _, err := s.awaitHadoop(ctx, name); err != nil {
+			return fmt.Errorf("put %s: %w", key, err)
+		}
+	}
+	if err := errors.Join(ctx.Err(), s.dropChecksum(name)); err != nil {
 		return err
 	}
 	if err := s.cfg.FS.Link(w.temp, name); err != nil {
@@ -59,7 +64,7 @@ func (s *Store) PutIfAbsent(ctx context.Context, key string, data []byte) error 
 		// It is there, and others may have seen it; whether it survives a crash is not known.
 		return fmt.Errorf("put %s: %w: %w", key, objstore.ErrUnknownOutcome, err)
 	}
-	return nil
+	return s.confirm(ctx, key, name, data)
 }
 
 func linkError(key string, err error) error {
@@ -150,6 +155,9 @@ func (w *writer) Close() error {
 	err := w.finish()
 	if err == nil {
 		err = w.ctx.Err()
+	}
+	if err == nil {
+		err = w.store.dropChecksum(w.name)
 	}
 	if err != nil {
 		return errors.Join(err, w.Abort())
