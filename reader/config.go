@@ -35,7 +35,8 @@ type Config struct {
 	OnGap func(Gap)
 
 	MaxRows   int64         // end after so many rows, with a token that goes on behind them; 0: no limit
-	BatchRows int           // rows a log batch at most; default 8192
+	BatchRows int           // rows a batch at most; default 8192 from the log, 16384 from the table
+	ReadAhead int           // data files read at the same time, ahead of the caller; default: one a core, at most 8
 	MaxWait   time.Duration // longest wait of one fetch; default 500 ms
 }
 
@@ -112,9 +113,6 @@ func (c Config) withDefaults() Config {
 	if c.Until.kind == boundDefault && !c.Follow {
 		c.Until = Now()
 	}
-	if c.BatchRows == 0 {
-		c.BatchRows = 8192
-	}
 	if c.MaxWait == 0 {
 		c.MaxWait = 500 * time.Millisecond
 	}
@@ -134,8 +132,11 @@ func (c Config) validate() error {
 	if c.Format != "" && c.Format != "json" && c.Format != "raw" {
 		errs = append(errs, fmt.Errorf("reader config: Format %q is not json or raw", c.Format))
 	}
-	if c.BatchRows < 1 || c.BatchRows > 1<<20 {
-		errs = append(errs, fmt.Errorf("reader config: BatchRows %d is not in 1..%d", c.BatchRows, 1<<20))
+	if c.BatchRows < 0 || c.BatchRows > 1<<20 {
+		errs = append(errs, fmt.Errorf("reader config: BatchRows %d is not in 0..%d", c.BatchRows, 1<<20))
+	}
+	if c.ReadAhead < 0 {
+		errs = append(errs, fmt.Errorf("reader config: ReadAhead %d is negative", c.ReadAhead))
 	}
 	if c.MaxRows < 0 {
 		errs = append(errs, fmt.Errorf("reader config: MaxRows %d is negative", c.MaxRows))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
 )
@@ -47,7 +48,10 @@ type Cursor struct {
 }
 
 // Open resolves where to start and end and takes the snapshot. The context is for Open alone.
-func Open(ctx context.Context, cfg Config) (*Cursor, error) {
+func Open(ctx context.Context, cfg Config) (*Cursor, error) { return open(ctx, cfg, nil) }
+
+// open is Open with a snapshot that the caller has already; nil takes the newest one.
+func open(ctx context.Context, cfg Config, snap *deltalog.Snapshot) (*Cursor, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -56,8 +60,10 @@ func Open(ctx context.Context, cfg Config) (*Cursor, error) {
 	if cfg.MaxRows > 0 {
 		c.left = cfg.MaxRows
 	}
-	if err := c.takeSnapshot(ctx); err != nil {
-		return nil, err
+	if c.snap = snap; snap == nil {
+		if err := c.takeSnapshot(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if err := c.makeSchemas(); err != nil {
 		return nil, err
@@ -132,6 +138,11 @@ func (c *Cursor) next(ctx context.Context) (arrow.RecordBatch, error) {
 				c.lake.close()
 				c.lake = nil
 				continue
+			}
+			if errors.Is(err, objstore.ErrNotFound) {
+				if err = c.fileGone(ctx, err); err == nil {
+					continue
+				}
 			}
 			if err != nil {
 				return nil, err
@@ -236,6 +247,37 @@ func (c *Cursor) replan(ctx context.Context, p *part, logStart record.Offset) er
 	to := min(logStart, p.until)
 	c.gap(p, p.next, to, GapLost)
 	p.next = to
+	return nil
+}
+
+// fileGone goes on after a data file that the snapshot names was removed: optimize has put its rows into
+// another file, and vacuum was faster than us. A newer snapshot says where they are; the cursor reads on from
+// where it stands, without a skip and without a repeat (I4). Without a newer version the file is missing.
+func (c *Cursor) fileGone(ctx context.Context, cause error) error {
+	old := c.snap
+	if !c.lake.ordered {
+		return fmt.Errorf("%w; the table has no offsets to go on from: read it again", cause)
+	}
+	if err := c.takeSnapshot(ctx); err != nil {
+		return errors.Join(cause, err)
+	}
+	if c.snap.Metadata().ID != old.Metadata().ID {
+		c.snap = old
+		return fmt.Errorf("the table was made again while it was read: %w", cause)
+	}
+	if c.snap.Version() <= old.Version() {
+		return cause
+	}
+	for _, p := range c.parts {
+		if p.lakeEnd == noEnd {
+			continue
+		}
+		if err := c.seam(p); err != nil {
+			return err
+		}
+	}
+	c.lake.close()
+	c.lake = newLakeSide(c)
 	return nil
 }
 

@@ -30,4 +30,6 @@
 //	records.go   records out of Arrow batches
 //	ndjson.go    rows as JSON lines
 //	history.go   re-batched lake rows for the Kafka protocol server
+//	stream.go    one consumer's scan of a partition, kept open between its fetches
+//	streamset.go the streams that wait, within a budget
 package reader

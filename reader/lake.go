@@ -33,7 +33,7 @@ func newLakeSide(c *Cursor) *lakeSide { return &lakeSide{c: c, partCol: -1, offC
 func (l *lakeSide) start(ctx context.Context) {
 	names := l.c.names()
 	l.ordered = names.Partition != "" && names.Offset != ""
-	opts := table.ScanOptions{Columns: l.columns(names)}
+	opts := table.ScanOptions{Columns: l.columns(names), BatchRows: l.c.cfg.BatchRows, Parallel: l.c.cfg.ReadAhead}
 	if l.ordered && len(l.c.parts) > 0 {
 		opts.Ranges = l.ranges()
 		if len(opts.Ranges) == 0 {

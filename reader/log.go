@@ -1,6 +1,7 @@
 package reader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,9 @@ import (
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
 )
+
+// logBatchRows is how many rows a batch has when the caller does not say.
+const logBatchRows = 8192
 
 // fetchBytes is what one fetch asks of a partition.
 const fetchBytes = 4 << 20
@@ -154,7 +158,7 @@ func (l *logSide) decode() (arrow.RecordBatch, error) {
 	l.system.Reset()
 	l.decoder.Reset()
 	rows := 0
-	limit := int(min(int64(l.c.cfg.BatchRows), l.c.left))
+	limit := int(min(int64(cmp.Or(l.c.cfg.BatchRows, logBatchRows)), l.c.left))
 	for rows < limit && !l.part.done() {
 		more, err := l.record()
 		if err != nil && rows > 0 {

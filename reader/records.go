@@ -27,6 +27,7 @@ type Record struct {
 // all (raw values kept), else the sequence gives ErrNotReplayable. It ends at the end of the stream.
 func (c *Cursor) Records(ctx context.Context) iter.Seq2[*Record, error] {
 	return func(yield func(*Record, error) bool) {
+		var rows recordRows
 		for {
 			rb, err := c.Next(ctx)
 			if errors.Is(err, io.EOF) {
@@ -36,8 +37,7 @@ func (c *Cursor) Records(ctx context.Context) iter.Seq2[*Record, error] {
 				yield(nil, err)
 				return
 			}
-			rows, err := newRecordRows(rb, c.names())
-			if err != nil {
+			if err := rows.bind(rb, c.names()); err != nil {
 				yield(nil, err)
 				return
 			}
@@ -50,20 +50,22 @@ func (c *Cursor) Records(ctx context.Context) iter.Seq2[*Record, error] {
 	}
 }
 
-// recordRows reads log records out of the system columns of one batch.
+// recordRows reads log records out of the system columns of one batch. A record costs no allocation.
 type recordRows struct {
 	partition  *array.Int32
 	offset     *array.Int64
 	timestamp  *array.Timestamp
+	perMilli   int64 // units of timestamp in a millisecond; 0: they are seconds
 	key, value *array.Binary
 	headers    *array.List
 	hkey       *array.String
+	hkeys      []byte // all bytes of hkey
 	hvalue     *array.Binary
 	rec        Record
 }
 
-func newRecordRows(rb arrow.RecordBatch, n table.Names) (*recordRows, error) {
-	r := &recordRows{}
+// bind takes the columns of a batch; ErrNotReplayable when they are not all there.
+func (r *recordRows) bind(rb arrow.RecordBatch, n table.Names) error {
 	var err error
 	pick := func(name string, ok func(arrow.Array) bool) {
 		if err != nil {
@@ -94,7 +96,21 @@ func newRecordRows(rb arrow.RecordBatch, n table.Names) (*recordRows, error) {
 		r.hvalue, ok2 = s.Field(1).(*array.Binary)
 		return ok1 && ok2
 	})
-	return r, err
+	if err != nil {
+		return err
+	}
+	r.hkeys = r.hkey.ValueBytes()
+	switch r.timestamp.DataType().(*arrow.TimestampType).Unit {
+	case arrow.Second:
+		r.perMilli = 0
+	case arrow.Millisecond:
+		r.perMilli = 1
+	case arrow.Microsecond:
+		r.perMilli = 1000
+	case arrow.Nanosecond:
+		r.perMilli = 1_000_000
+	}
+	return nil
 }
 
 func (r *recordRows) at(i int) *Record {
@@ -102,17 +118,31 @@ func (r *recordRows) at(i int) *Record {
 	r.rec.Offset = record.Offset(r.offset.Value(i))
 	r.rec.Timestamp = -1
 	if r.timestamp.IsValid(i) {
-		r.rec.Timestamp = r.timestamp.Value(i).ToTime(r.timestamp.DataType().(*arrow.TimestampType).Unit).UnixMilli()
+		r.rec.Timestamp = r.milli(int64(r.timestamp.Value(i)))
 	}
 	r.rec.Key, r.rec.Value = bytesAt(r.key, i), bytesAt(r.value, i)
 	r.rec.Headers = r.rec.Headers[:0]
 	if r.headers.IsValid(i) {
 		from, to := r.headers.ValueOffsets(i)
 		for k := int(from); k < int(to); k++ {
-			r.rec.Headers = append(r.rec.Headers, record.Header{Key: []byte(r.hkey.Value(k)), Value: bytesAt(r.hvalue, k)})
+			a := r.hkey.ValueOffset(k) - r.hkey.ValueOffset(0)
+			b := a + r.hkey.ValueLen(k)
+			r.rec.Headers = append(r.rec.Headers, record.Header{Key: r.hkeys[a:b:b], Value: bytesAt(r.hvalue, k)})
 		}
 	}
 	return &r.rec
+}
+
+// milli gives a timestamp in milliseconds, rounded down.
+func (r *recordRows) milli(v int64) int64 {
+	if r.perMilli == 0 {
+		return v * 1000
+	}
+	ms := v / r.perMilli
+	if v%r.perMilli < 0 {
+		ms--
+	}
+	return ms
 }
 
 // bytesAt keeps null and empty apart: an empty value is a slice of no bytes that is not nil.

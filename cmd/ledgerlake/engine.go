@@ -45,6 +45,7 @@ type engineConfig struct {
 	format    string
 	schema    *arrow.Schema
 	tiering   tiering.Config
+	upkeep    upkeep
 	openStore func(ctx context.Context, url string) (objstore.Store, error)
 	log       *slog.Logger
 }
@@ -73,7 +74,8 @@ type engine struct {
 	log     *local.Log
 	server  *wire.Server
 	tierers *tierers
-	web     *web.Server // nil: no HTTP
+	history *reader.History // nil without tiering
+	web     *web.Server     // nil: no HTTP
 }
 
 // serveInfo is what a served directory says about itself to commands that are given only the directory.
@@ -114,7 +116,11 @@ func openEngine(ctx context.Context, cfg engineConfig) (*engine, error) {
 	var history wire.History
 	if !cfg.noTiering {
 		e.tierers = newTierers(e.plan, cfg.log)
-		history = &reader.History{Table: e.tierers.table}
+		e.history, err = reader.NewHistory(reader.HistoryConfig{Table: e.tierers.table})
+		if err != nil {
+			return nil, errors.Join(err, log.Close())
+		}
+		history = e.history
 	}
 	e.server, err = wire.Open(ctx, wire.Config{
 		Listen: cfg.listen, Advertise: cfg.advertise, Log: log, History: history, Logger: cfg.log,
@@ -156,6 +162,21 @@ func (e *engine) tableURL(topic string) string {
 	return strings.TrimSuffix(e.cfg.lake, "/") + "/" + topic
 }
 
+// tables gives the tables that are filled, and those of their dead letters.
+func (e *engine) tables(ctx context.Context) ([]string, error) {
+	infos, err := e.log.Topics(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var urls []string
+	for _, info := range infos {
+		if !strings.HasPrefix(info.Name, "__") {
+			urls = append(urls, e.tableURL(info.Name), e.tableURL(info.Name)+"_dead_letters")
+		}
+	}
+	return urls, nil
+}
+
 func (e *engine) info() serveInfo {
 	info := serveInfo{Kafka: e.server.Addr().String(), PID: os.Getpid(), Lake: e.cfg.lake}
 	if e.web != nil {
@@ -184,7 +205,13 @@ func writeJSONFile(name string, v any) error {
 // run tiers until ctx ends, then closes everything in order.
 func (e *engine) run(ctx context.Context) error {
 	if e.tierers != nil {
-		e.tierers.watch(ctx, e.log, 500*time.Millisecond)
+		u := e.cfg.upkeep
+		u.openStore, u.log, u.tables = e.cfg.openStore, e.cfg.log, e.tables
+		watch := func(ctx context.Context) error {
+			e.tierers.watch(ctx, e.log, 500*time.Millisecond)
+			return nil
+		}
+		_ = runBeside(ctx, watch, u.run) // watch has no error to give
 	} else {
 		<-ctx.Done()
 	}
@@ -196,7 +223,11 @@ func (e *engine) close() error {
 	if e.web != nil {
 		err = e.web.Close()
 	}
-	err = errors.Join(err, e.server.Close(), e.log.Close())
+	err = errors.Join(err, e.server.Close())
+	if e.history != nil {
+		err = errors.Join(err, e.history.Close())
+	}
+	err = errors.Join(err, e.log.Close())
 	if rmErr := os.Remove(filepath.Join(e.cfg.dir, serveInfoName)); rmErr != nil && !errors.Is(rmErr, os.ErrNotExist) {
 		err = errors.Join(err, rmErr)
 	}
