@@ -29,3 +29,10 @@ type DuplicateError struct {
 func (e *DuplicateError) Error() string {
 	return fmt.Sprintf("partition %d offset %d is in the table twice: in %s and in %s", e.Partition, e.Offset, e.Files[0], e.Files[1])
 }
+
+// recoverTo turns a panic of the Parquet library into an error (I8).
+func recoverTo(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("the Parquet library panicked: %v", p)
+	}
+}

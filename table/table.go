@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/internal/parquet"
 	"github.com/ledgerlake/ledgerlake/objstore"
 )
 
@@ -71,7 +72,7 @@ type Table struct {
 	Names Names // the system columns that the table has
 
 	cfg    Config
-	pool   bufferPool // of the file writers
+	pool   parquet.Pool // of the file writers
 	mu     sync.Mutex
 	newest *deltalog.Snapshot // of Open or the last Refresh
 }

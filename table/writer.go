@@ -9,10 +9,10 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 	"github.com/google/uuid"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/internal/parquet"
 	"github.com/ledgerlake/ledgerlake/objstore"
 )
 
@@ -56,8 +56,7 @@ func (o WriterOptions) validate() error {
 	return nil
 }
 
-// FileWriter writes one data file. Rows come sorted by (partition, offset). Larger batches are written faster:
-// tens of thousands of rows at a time.
+// FileWriter writes one data file. Rows come sorted by (partition, offset), in batches of any size.
 type FileWriter struct {
 	t      *Table
 	opts   WriterOptions
@@ -67,13 +66,15 @@ type FileWriter struct {
 
 	sink  objstore.Writer
 	out   *countingWriter
-	pq    *pqarrow.FileWriter
+	pq    *parquet.Writer
 	order *orderCheck
 	stats *statsBuilder
 	rows  int64
-	group int64 // raw bytes in the row group
 	err   error // sticky
 	done  bool
+
+	group, groupRows int64 // raw bytes and rows in the row group
+	written          int64 // by an encoder that is released
 }
 
 // NewFileWriter begins a data file. Nothing is written before the first rows; ctx must last until Close.
@@ -125,9 +126,8 @@ func (w *FileWriter) Write(rb arrow.RecordBatch) error {
 	return nil
 }
 
-func (w *FileWriter) write(rb arrow.RecordBatch) (err error) {
-	defer recoverTo(&err)
-	rb, err = conform(rb, w.schema)
+func (w *FileWriter) write(rb arrow.RecordBatch) error {
+	rb, err := conform(rb, w.schema)
 	if err != nil {
 		return err
 	}
@@ -136,46 +136,80 @@ func (w *FileWriter) write(rb arrow.RecordBatch) (err error) {
 		return err
 	}
 	if w.pq == nil {
-		if err := w.start(rb); err != nil {
+		if err := w.start(); err != nil {
 			return err
 		}
 	}
-	raw := rawSize(rb.Columns())
-	if w.group > 0 && w.group+raw > w.opts.RowGroupBytes {
-		if err := w.pq.NewBufferedRowGroupChecked(); err != nil {
-			return err
-		}
-		w.group = 0
-	}
-	if err := w.pq.WriteBuffered(rb); err != nil {
+	if err := w.groups(rb); err != nil {
 		return err
 	}
 	w.stats.add(rb)
-	w.group += raw
 	w.rows += rb.NumRows()
 	return nil
 }
 
-// start creates the object; the first rows decide on the encodings.
-func (w *FileWriter) start(first arrow.RecordBatch) error {
+// groups gives rows to the row groups that they belong to.
+func (w *FileWriter) groups(rb arrow.RecordBatch) error {
+	raw, rows := rawSize(rb.Columns()), rb.NumRows()
+	if w.group > 0 && w.group+raw > w.opts.RowGroupBytes {
+		if err := w.endGroup(); err != nil {
+			return err
+		}
+	}
+	for at := int64(0); at < rows; {
+		n := min(rows-at, w.opts.RowGroupRows-w.groupRows)
+		part := rb.NewSlice(at, at+n)
+		err := w.pq.Write(part)
+		part.Release()
+		if err != nil {
+			return err
+		}
+		at += n
+		w.groupRows += n
+		if w.groupRows == w.opts.RowGroupRows {
+			if err := w.endGroup(); err != nil {
+				return err
+			}
+		}
+	}
+	w.group += raw
+	return nil
+}
+
+func (w *FileWriter) endGroup() error {
+	w.group, w.groupRows = 0, 0
+	return w.pq.EndRowGroup()
+}
+
+// start creates the object.
+func (w *FileWriter) start() error {
 	sink, err := w.t.Store.Create(w.ctx, w.name)
 	if err != nil {
 		return err
 	}
-	w.sink, w.out = sink, &countingWriter{w: bufio.NewWriterSize(sink, 1<<20)}
-	w.pq, err = pqarrow.NewFileWriter(w.schema, w.out, writerProperties(first, w.t.Names, w.opts, &w.t.pool), pqarrow.NewArrowWriterProperties(pqarrow.WithAllocator(&w.t.pool)))
+	w.sink, w.out = sink, &countingWriter{w: bufio.NewWriterSize(sink, 64<<10)}
+	w.pq, err = w.t.pool.NewWriter(w.out, w.schema, parquet.Options{Codec: parquet.Snappy, Opaque: w.t.Names.Value})
 	return err
+}
+
+// release gives the encoder's buffers to the next file.
+func (w *FileWriter) release() {
+	if w.pq != nil {
+		w.written = w.pq.Size()
+		w.t.pool.Put(w.pq)
+		w.pq = nil
+	}
 }
 
 // NumRows is the number of rows so far.
 func (w *FileWriter) NumRows() int64 { return w.rows }
 
-// Bytes is about the size of the file so far, compressed; what is still being encoded is not in it.
+// Bytes is about the size of the file so far.
 func (w *FileWriter) Bytes() int64 {
 	if w.pq == nil {
-		return 0
+		return w.written
 	}
-	return max(w.out.n, w.pq.TotalCompressedBytes())
+	return w.pq.Size()
 }
 
 // Close publishes the file and gives the action that makes it part of the table once it is committed. After an
@@ -197,14 +231,14 @@ func (w *FileWriter) Close(ctx context.Context) (deltalog.Add, error) {
 		return deltalog.Add{}, errors.Join(fmt.Errorf("close %s: %w", w.name, w.err), w.Abort())
 	}
 	w.done = true
+	w.release()
 	if err := w.sink.Close(); err != nil {
 		return deltalog.Add{}, fmt.Errorf("publish %s: %w", w.name, err)
 	}
 	return w.add(), nil
 }
 
-func (w *FileWriter) finish() (err error) {
-	defer recoverTo(&err)
+func (w *FileWriter) finish() error {
 	if err := w.pq.Close(); err != nil {
 		return err
 	}
@@ -231,13 +265,14 @@ func (w *FileWriter) Abort() error {
 		return nil
 	}
 	w.done = true
+	w.release()
 	if w.sink == nil {
 		return nil
 	}
 	return w.sink.Abort()
 }
 
-// countingWriter is not an io.Closer: the Parquet writer would close, and so publish, what it writes to.
+// countingWriter gathers small writes and counts what there is.
 type countingWriter struct {
 	w *bufio.Writer
 	n int64
@@ -295,11 +330,4 @@ func (c *orderCheck) check(rb arrow.RecordBatch) error {
 		c.lastPart, c.lastOff, c.any = p, o, true
 	}
 	return nil
-}
-
-// recoverTo turns a panic of the Parquet library into an error (I8).
-func recoverTo(err *error) {
-	if p := recover(); p != nil {
-		*err = fmt.Errorf("the Parquet library panicked: %v", p)
-	}
 }

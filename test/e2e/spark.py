@@ -4,6 +4,7 @@
     write     makes a table of every simple type by appends, an update and a checkpoint, then prints it
     append    adds rows with column n = FROM..TO-1 and a name, every other column null: append TABLE FROM TO
     stream    reads the table by structured streaming, from its first version, and prints what came
+    parquet   prints the rows of Parquet files, in the form of parquetfiles.py: parquet FILE...
 """
 
 import os
@@ -29,6 +30,8 @@ def value(v, kind):
         return {f.name: value(x, f.dataType) for f, x in zip(kind.fields, v)}
     if name == "array":
         return [value(x, kind.elementType) for x in v]
+    if name == "map":
+        return {k: value(x, kind.valueType) for k, x in v.items()}
     return v
 
 
@@ -71,5 +74,13 @@ def stream(spark, path):
     show(spark.table("seen"))
 
 
+def parquet(spark, *files):
+    for path in files:
+        frame = spark.read.parquet("file://" + path)
+        for row in frame.toLocalIterator():
+            out = {f.name: plain(value(x, f.dataType)) for f, x in zip(frame.schema.fields, row)}
+            print(MARKED.sub(r"\1", json.dumps({"file": path, "row": out}, allow_nan=False)))
+
+
 if __name__ == "__main__":
-    {"read": read, "write": write, "append": append, "stream": stream}[sys.argv[1]](session(), *sys.argv[2:])
+    {"read": read, "write": write, "append": append, "stream": stream, "parquet": parquet}[sys.argv[1]](session(), *sys.argv[2:])

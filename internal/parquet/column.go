@@ -1,0 +1,325 @@
+package parquet
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+
+	"github.com/apache/arrow-go/v18/arrow"
+)
+
+// ErrTooLarge says that a value, or the page around it, has more bytes than the format can say.
+var ErrTooLarge = errors.New("parquet: value too large")
+
+// Encodings and page types of the format.
+const (
+	encPlain      = 0
+	encRLE        = 3
+	encDelta      = 5
+	encDictionary = 8
+
+	dataPage       = 0
+	dictionaryPage = 2
+)
+
+// A page ends at pageBytes of plain values or pageRows levels, whichever comes first.
+const (
+	pageBytes = 256 << 10
+	pageRows  = 32 << 10
+)
+
+// headroom is kept free in front of plain values, so that short levels need no copy of the values.
+const headroom = 16
+
+// column writes the chunks of one leaf.
+type column struct {
+	leaf
+	opts   *Options
+	codec  compressor
+	opaque bool
+	*scratch
+
+	// The page that is being filled. Levels are explicit only from the first null or list on.
+	slots   int
+	values  int
+	partial bool
+	def     []uint8
+	rep     []uint8
+	plain   []byte  // headroom, then values as PLAIN has them; booleans as a byte each
+	i32     []int32 // or these
+	i64     []int64
+
+	// The chunk that is being filled.
+	out      blocks // data pages with their headers
+	levels   int64
+	raw      int64 // bytes of its pages before compression, with headers
+	encoding int   // of the pages to come; -1 before the first
+	method   Codec // methodUnknown before the first page
+	dict     dict
+	pages    [9]int // data pages by encoding
+	bounds   Bounds
+	file     Bounds // of the chunks before
+}
+
+// scratch is memory that means nothing between two steps; the columns of a writer share it.
+type scratch struct {
+	idx, idx2  []int32
+	def2, rep2 []uint8
+	page, comp []byte
+	codes      []uint32
+	head       thrift
+}
+
+const methodUnknown Codec = -1
+
+func (c *column) reset() {
+	c.startPage()
+	c.startChunk()
+	c.file.reset()
+}
+
+func (c *column) startPage() {
+	c.slots, c.values, c.partial = 0, 0, false
+	c.def, c.rep, c.i32, c.i64 = c.def[:0], c.rep[:0], c.i32[:0], c.i64[:0]
+	c.plain = append(c.plain[:0], make([]byte, headroom)...)
+}
+
+func (c *column) startChunk() {
+	c.out.reset()
+	c.levels, c.raw, c.encoding, c.method = 0, 0, -1, methodUnknown
+	c.pages = [9]int{}
+	c.dict.reset()
+	c.bounds.reset()
+}
+
+// write appends all rows of a column of a batch.
+func (c *column) write(a arrow.Array) error {
+	rows := a.Len()
+	for from := 0; from < rows; {
+		to := c.fits(a, from)
+		if to == from { // nothing more goes into this page
+			if err := c.flush(); err != nil {
+				return err
+			}
+			continue
+		}
+		p, err := c.descend(a, from, to)
+		if err != nil {
+			return err
+		}
+		if err := c.gather(&p); err != nil {
+			return err
+		}
+		c.values += p.len()
+		if c.slots >= pageRows || c.size() >= pageBytes {
+			if err := c.flush(); err != nil {
+				return err
+			}
+		}
+		from = to
+	}
+	return nil
+}
+
+// size is the number of bytes of the values of the page.
+func (c *column) size() int { return len(c.plain) - headroom + 4*len(c.i32) + 8*len(c.i64) }
+
+// flush encodes the page, compresses it and appends it to the chunk.
+func (c *column) flush() error {
+	if c.slots == 0 {
+		return nil
+	}
+	if c.encoding < 0 || c.encoding == encDictionary && c.dict.full() {
+		c.choose()
+	}
+	c.page = c.page[:0]
+	if c.maxRep > 0 {
+		c.page = appendLevels(c.page, c.rep, widthOf(uint64(c.maxRep)))
+	}
+	if c.maxDef > 0 {
+		if c.partial {
+			c.page = appendLevels(c.page, c.def, widthOf(uint64(c.maxDef)))
+		} else {
+			c.page = appendConstant(c.page, c.slots, c.maxDef)
+		}
+	}
+	body := c.encode()
+	c.bounds.Nulls += int64(c.slots - c.values)
+	c.levels += int64(c.slots)
+	c.pages[c.encoding]++
+	head, data, err := c.pack(body, dataPage, c.slots, c.encoding)
+	if err != nil {
+		return err
+	}
+	c.out.append(head)
+	c.out.append(data)
+	c.startPage()
+	return nil
+}
+
+// encode puts the values behind the levels in page, and gives both.
+func (c *column) encode() []byte {
+	switch {
+	case c.kind == kindBool:
+		c.page = appendBits(c.page, c.plain[headroom:])
+		return c.page
+	case c.kind == kindInt32:
+		boundInts(&c.bounds, c.i32)
+		c.page = encodeInts(c, c.i32, 4)
+		return c.page
+	case c.kind == kindInt64:
+		boundInts(&c.bounds, c.i64)
+		c.page = encodeInts(c, c.i64, 8)
+		return c.page
+	case c.encoding == encDictionary:
+		c.codeBytes(math.MaxInt)
+		c.page = c.appendCodes(c.page)
+		return c.page
+	case c.kind == kindBytes && !c.opaque:
+		c.boundBytes()
+	}
+	if n := len(c.page); n <= headroom {
+		copy(c.plain[headroom-n:], c.page)
+		return c.plain[headroom-n:]
+	}
+	c.page = append(c.page, c.plain[headroom:]...)
+	return c.page
+}
+
+// boundBytes looks at byte strings as PLAIN has them.
+func (c *column) boundBytes() {
+	for rest := c.plain[headroom:]; len(rest) > 0; {
+		n := 4 + int(binary.LittleEndian.Uint32(rest))
+		c.bounds.bytes(rest[4:n], c.opts.KeepBytes)
+		rest = rest[n:]
+	}
+}
+
+func encodeInts[T int32 | int64](c *column, v []T, width int) []byte {
+	switch c.encoding {
+	case encDelta:
+		return appendDelta(c.page, v)
+	case encDictionary:
+		c.codes = c.codes[:0]
+		for _, x := range v {
+			code, _ := c.dict.number(uint64(x)&mask[T](), width)
+			c.codes = append(c.codes, code)
+		}
+		return c.appendCodes(c.page)
+	}
+	return appendInts(c.page, v)
+}
+
+func appendInts[T int32 | int64](dst []byte, v []T) []byte {
+	if mask[T]() == math.MaxUint32 {
+		for _, x := range v {
+			dst = binary.LittleEndian.AppendUint32(dst, uint32(x))
+		}
+		return dst
+	}
+	for _, x := range v {
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(x))
+	}
+	return dst
+}
+
+// appendBits packs booleans.
+func appendBits(dst, v []byte) []byte {
+	for ; len(v) >= 8; v = v[8:] {
+		// The multiplication gathers the lowest bits of 8 bytes in the highest byte.
+		dst = append(dst, byte(binary.LittleEndian.Uint64(v)*0x0102040810204080>>56))
+	}
+	if len(v) > 0 {
+		var b byte
+		for i, x := range v {
+			b |= x << i
+		}
+		dst = append(dst, b)
+	}
+	return dst
+}
+
+// codeBytes replaces the first values by their numbers in the dictionary. A value is new only once in a chunk,
+// so that this is where the bounds of such a column come from.
+func (c *column) codeBytes(limit int) {
+	c.codes = c.codes[:0]
+	for rest := c.plain[headroom:]; len(rest) > 0 && len(c.codes) < limit; {
+		n := 4 + int(binary.LittleEndian.Uint32(rest))
+		code, added := c.dict.bytes(rest[4:n])
+		if added {
+			c.bounds.bytes(rest[4:n], c.opts.KeepBytes)
+		}
+		c.codes = append(c.codes, code)
+		rest = rest[n:]
+	}
+}
+
+func (c *column) appendCodes(dst []byte) []byte {
+	w := c.dict.width()
+	return appendHybrid(append(dst, byte(w)), c.codes, w)
+}
+
+func appendLevels(dst []byte, levels []uint8, width int) []byte {
+	at := len(dst)
+	dst = appendHybrid(append(dst, 0, 0, 0, 0), levels, width)
+	binary.LittleEndian.PutUint32(dst[at:], uint32(len(dst)-at-4))
+	return dst
+}
+
+func appendConstant(dst []byte, n int, level uint8) []byte {
+	at := len(dst)
+	dst = appendRun(append(dst, 0, 0, 0, 0), n, uint64(level), widthOf(uint64(level)))
+	binary.LittleEndian.PutUint32(dst[at:], uint32(len(dst)-at-4))
+	return dst
+}
+
+// pack gives a page as it stands in the file. The first one decides whether the chunk is compressed at all.
+func (c *column) pack(body []byte, typ, n, encoding int) (head, data []byte, err error) {
+	if len(body) > math.MaxInt32-headroom {
+		return nil, nil, fmt.Errorf("%w: column %q: a page of %d bytes", ErrTooLarge, c.name, len(body))
+	}
+	data = body
+	if c.method != Uncompressed {
+		if data, err = c.codec.compress(c.comp, body); err != nil {
+			return nil, nil, fmt.Errorf("compress column %q: %w", c.name, err)
+		}
+		c.comp = data[:0]
+		if c.method == methodUnknown {
+			c.method = c.opts.Codec
+			if 10*len(data) > 9*len(body) {
+				c.method, data = Uncompressed, body
+			}
+		}
+	}
+	if len(data) > math.MaxInt32 {
+		return nil, nil, fmt.Errorf("%w: column %q: a page of %d bytes", ErrTooLarge, c.name, len(data))
+	}
+	head = c.header(typ, n, encoding, len(body), data)
+	c.raw += int64(len(head) + len(body))
+	return head, data, nil
+}
+
+func (c *column) header(typ, n, encoding, size int, data []byte) []byte {
+	t := &c.head
+	t.reset(t.b[:0])
+	t.i32(1, typ)
+	t.i32(2, size)
+	t.i32(3, len(data))
+	t.i32(4, int(int32(crc32.ChecksumIEEE(data))))
+	if typ == dictionaryPage {
+		t.begin(7)
+		t.i32(1, n)
+		t.i32(2, encoding)
+	} else {
+		t.begin(5)
+		t.i32(1, n)
+		t.i32(2, encoding)
+		t.i32(3, encRLE)
+		t.i32(4, encRLE)
+	}
+	t.end()
+	t.stop()
+	return t.b
+}
