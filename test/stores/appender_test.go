@@ -44,7 +44,8 @@ type appender struct {
 	Writer   int
 	From, To int
 	Seed     uint64
-	Faults   int // of a hundred commits, how many get no or a lost answer
+	Faults   int           // of a hundred commits, how many get no or a lost answer
+	Pace     time.Duration // between commits, at most; zero: none
 }
 
 func runAppender(job string) error {
@@ -85,7 +86,11 @@ func (a appender) run(ctx context.Context, store objstore.Store) error {
 	if _, err := io.Copy(io.Discard, os.Stdin); err != nil { // all writers begin when it is closed
 		return err
 	}
+	rng := rand.New(rand.NewPCG(a.Seed, uint64(a.Writer)))
 	for n := a.From; n < a.To; n++ {
+		if a.Pace > 0 { // so that a slow writer beside us meets us all along
+			time.Sleep(time.Duration(rng.Int64N(int64(a.Pace))))
+		}
 		v, err := appendRow(ctx, l, store, a.Writer, n)
 		switch {
 		case err == nil:

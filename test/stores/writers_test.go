@@ -154,18 +154,23 @@ func startRival(t *testing.T, d *told, python, url string, w, from, to int) *wri
 // rivalRows reads tables with delta-rs.
 func rivalRows(t *testing.T, python string, urls ...string) map[string][]row {
 	t.Helper()
-	cmd := exec.Command(python, append([]string{"rival.py", "rows"}, urls...)...)
+	return readRows(t, exec.Command(python, append([]string{"rival.py", "rows"}, urls...)...))
+}
+
+// readRows runs a reader that prints "URL W N" for each row.
+func readRows(t *testing.T, cmd *exec.Cmd) map[string][]row {
+	t.Helper()
 	var out, complaints bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaints
 	if err := cmd.Run(); err != nil {
-		t.Fatalf("delta-rs: %v\n%s", err, complaints.String())
+		t.Fatalf("%s: %v\n%s", cmd, err, complaints.String())
 	}
 	found := map[string][]row{}
 	for lines := bufio.NewScanner(&out); lines.Scan(); {
 		var url string
 		var r row
 		if _, err := fmt.Sscan(lines.Text(), &url, &r.w, &r.n); err != nil {
-			t.Fatalf("delta-rs said %q", lines.Text())
+			t.Fatalf("%s said %q", cmd, lines.Text())
 		}
 		found[url] = append(found[url], r)
 	}
