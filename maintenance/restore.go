@@ -40,6 +40,13 @@ type Move struct {
 	To   int64  `json:"to"`
 }
 
+// Span is offsets of a partition, To exclusive.
+type Span struct {
+	Partition int32 `json:"partition"`
+	From      int64 `json:"from"`
+	To        int64 `json:"to"`
+}
+
 // RestoreReport says what Restore changed, or would change.
 type RestoreReport struct {
 	DryRun    bool             `json:"dryRun"`
@@ -51,7 +58,7 @@ type RestoreReport struct {
 	Files     Files            `json:"files"`
 	Metadata  bool             `json:"metadata"` // schema or settings changed
 	Positions []Move           `json:"positions,omitempty"`
-	Lost      []table.Range    `json:"lost,omitempty"` // offsets without rows, with KeepPositions
+	Lost      []Span           `json:"lost,omitempty"` // offsets without rows, with KeepPositions
 }
 
 // String gives the report as a person reads it.
@@ -280,7 +287,7 @@ func (r *restorer) positions(c *deltalog.Commit, meta *deltalog.Metadata, snap, 
 			return err
 		}
 		meta.Configuration[table.LostProperty(app, partition)] = text
-		r.report.Lost = append(r.report.Lost, gone)
+		r.report.Lost = append(r.report.Lost, Span{partition, int64(gone.From), int64(gone.To)})
 	}
 	return nil
 }

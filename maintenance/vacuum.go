@@ -57,14 +57,14 @@ func (o VacuumOptions) withDefaults() VacuumOptions {
 
 // VacuumReport says what Vacuum deleted, or would delete.
 type VacuumReport struct {
-	DryRun    bool              `json:"dryRun"`
-	Lite      bool              `json:"lite"`
-	Retention time.Duration     `json:"retentionNanos"`
-	Found     Files             `json:"found"`   // to delete
-	Deleted   Files             `json:"deleted"` // gone now
-	Leased    int               `json:"leased"`  // files kept for leases alone
-	Leases    []table.LeaseInfo `json:"leases,omitempty"`
-	Paths     []string          `json:"paths,omitempty"` // the first ones found, decoded
+	DryRun  bool              `json:"dryRun"`
+	Lite    bool              `json:"lite"`
+	Seconds int64             `json:"retentionSeconds"`
+	Found   Files             `json:"found"`   // to delete
+	Deleted Files             `json:"deleted"` // gone now
+	Leased  int               `json:"leased"`  // files kept for leases alone
+	Leases  []table.LeaseInfo `json:"leases,omitempty"`
+	Paths   []string          `json:"paths,omitempty"` // the first ones found, decoded
 }
 
 // maxPaths is how many paths a report names.
@@ -87,7 +87,7 @@ func (r VacuumReport) String() string {
 	if r.DryRun {
 		files = r.Found
 	}
-	fmt.Fprintf(&s, "%s %d files of %s that have not been in the table for %v", verb, files.Files, size(files.Bytes), r.Retention)
+	fmt.Fprintf(&s, "%s %d files of %s that have not been in the table for %v", verb, files.Files, size(files.Bytes), time.Duration(r.Seconds)*time.Second)
 	if r.Leased > 0 {
 		fmt.Fprintf(&s, "\n%d files are kept for readers:", r.Leased)
 		for _, l := range r.Leases {
@@ -203,7 +203,7 @@ func (v *vacuum) setRetention(snap *deltalog.Snapshot) error {
 	if v.retention == 0 && !v.opts.Zero {
 		v.retention = floor
 	}
-	v.report.Retention = v.retention
+	v.report.Seconds = int64(v.retention.Seconds())
 	switch {
 	case v.retention < 0:
 		return fmt.Errorf("%w: %v", ErrRetention, v.retention)

@@ -27,6 +27,7 @@ func newIngest() *cobra.Command {
 		group      groupFlags
 		schemaFile string
 		onGap      string
+		up         upkeep
 	)
 	cmd := &cobra.Command{
 		Use:   "ingest",
@@ -84,7 +85,11 @@ TABLE_dead_letters and hold up nothing.`,
 				}
 				defer g.Close(context.WithoutCancel(ctx))
 			}
-			err = errors.Join(tr.Run(ctx), tr.Close(), tab.Log.Close())
+			up.openStore, up.log = store.open, plan.log
+			up.tables = func(context.Context) ([]string, error) {
+				return []string{plan.tableURL, plan.tableURL + "_dead_letters"}, nil
+			}
+			err = errors.Join(runBeside(ctx, tr.Run, up.run), tr.Close(), tab.Log.Close())
 			if err != nil {
 				return err
 			}
@@ -108,6 +113,7 @@ TABLE_dead_letters and hold up nothing.`,
 	f.BoolVar(&plan.tiering.AcceptTopic, "accept-new-topic", false, "go on although the topic was deleted and made again: it holds the same records at the same offsets")
 	f.BoolVar(&plan.tiering.UntilEnd, "until-latest", false, "read up to the ends of the log as they are now, commit, and end")
 	flushFlags(f, &plan.tiering)
+	up.register(f)
 	return cmd
 }
 
