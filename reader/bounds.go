@@ -11,7 +11,7 @@ import (
 )
 
 // ErrBadBound is returned for a text that names no place in a stream.
-var ErrBadBound = errors.New("want earliest, latest, now, a time like 2026-01-31T12:00:00Z, PARTITION:OFFSET pairs like 0:100,1:50, or token:...")
+var ErrBadBound = errors.New("want earliest, latest, now, a time like 2026-01-31T12:00:00Z, PARTITION:OFFSET pairs like 0:100,1:50, or token: with a resume token")
 
 // ParseBound reads a place in a stream as people and scripts write it: earliest, latest, now, a time,
 // PARTITION:OFFSET pairs, or token:... of the same topic.

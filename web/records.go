@@ -82,51 +82,46 @@ func (s *Server) request(r *http.Request, events bool) (reader.Config, error) {
 	if err != nil {
 		return reader.Config{}, fmt.Errorf("query: %w", err)
 	}
-	topic := r.PathValue("topic")
-	cfg := reader.Config{Source: s.cfg.Engine, Topic: topic, App: topic}
-	cfg.Table, _ = s.cfg.Table(topic)
-	from := "earliest"
+	var want reader.Request
 	for name, values := range q {
 		if len(values) != 1 {
-			return cfg, fmt.Errorf("parameter %s is there %d times", name, len(values))
+			return reader.Config{}, fmt.Errorf("parameter %s is there %d times", name, len(values))
 		}
 		v := values[0]
 		switch name {
 		case "from":
-			from = v
+			want.From = v
 		case "until":
-			cfg.Until, err = reader.ParseBound(v, topic)
+			want.Until = v
 		case "partition":
-			cfg.Partitions, err = parsePartitions(v)
+			want.Partitions, err = parsePartitions(v)
 		case "columns":
-			cfg.Columns = strings.Split(v, ",")
+			want.Columns = strings.Split(v, ",")
 		case "limit":
-			cfg.MaxRows, err = strconv.ParseInt(v, 10, 64)
-			if err == nil && cfg.MaxRows < 1 {
+			want.Limit, err = strconv.ParseInt(v, 10, 64)
+			if err == nil && want.Limit < 1 {
 				err = errors.New("want a number above 0")
 			}
 		case "follow":
-			cfg.Follow, err = strconv.ParseBool(v)
+			want.Follow, err = strconv.ParseBool(v)
 		case "skip-missing":
-			cfg.SkipMissing, err = strconv.ParseBool(v)
+			want.SkipMissing, err = strconv.ParseBool(v)
 		default:
 			err = errors.New("no such parameter: want from, until, partition, columns, limit, follow or skip-missing")
 		}
 		if err != nil {
-			return cfg, fmt.Errorf("parameter %s=%s: %w", name, v, err)
+			return reader.Config{}, fmt.Errorf("parameter %s=%s: %w", name, v, err)
 		}
 	}
 	// A browser that lost its connection names the last event that it got.
 	if id := r.Header.Get("Last-Event-ID"); events && id != "" {
-		from = "token:" + id
+		want.From = "token:" + id
 	}
-	if cfg.From, err = reader.ParseBound(from, topic); err != nil {
-		return cfg, fmt.Errorf("parameter from: %w", err)
-	}
-	if cfg.Partitions == nil {
-		cfg.Partitions = reader.NamedPartitions(from)
-	}
-	return cfg, nil
+	topic := r.PathValue("topic")
+	cfg, err := want.Config(topic)
+	cfg.Source = s.cfg.Engine
+	cfg.Table, _ = s.cfg.Table(topic)
+	return cfg, err
 }
 
 func parsePartitions(s string) ([]int32, error) {

@@ -17,6 +17,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/broker/local"
 	"github.com/ledgerlake/ledgerlake/broker/wire"
+	"github.com/ledgerlake/ledgerlake/flight"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/reader"
@@ -37,6 +38,7 @@ type engineConfig struct {
 	topic      broker.TopicConfig // of topics that are made
 	noTiering  bool
 	http       string // address of the HTTP face; empty: none
+	flight     string // address of Arrow Flight; empty: none
 
 	retentionInterval time.Duration
 	offsetsRetention  time.Duration
@@ -76,14 +78,16 @@ type engine struct {
 	tierers *tierers
 	history *reader.History // nil without tiering
 	web     *web.Server     // nil: no HTTP
+	flight  *flight.Server  // nil: no Arrow Flight
 }
 
 // serveInfo is what a served directory says about itself to commands that are given only the directory.
 type serveInfo struct {
-	Kafka string `json:"kafka"`
-	HTTP  string `json:"http,omitempty"`
-	PID   int    `json:"pid"`
-	Lake  string `json:"lake"`
+	Kafka  string `json:"kafka"`
+	HTTP   string `json:"http,omitempty"`
+	Flight string `json:"flight,omitempty"`
+	PID    int    `json:"pid"`
+	Lake   string `json:"lake"`
 }
 
 const serveInfoName = "serve.json"
@@ -130,8 +134,8 @@ func openEngine(ctx context.Context, cfg engineConfig) (*engine, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open Kafka port: %w", err), log.Close())
 	}
-	if err := e.openWeb(ctx); err != nil {
-		return nil, errors.Join(err, e.server.Close(), log.Close())
+	if err := errors.Join(e.openWeb(ctx), e.openFlight(ctx)); err != nil {
+		return nil, errors.Join(err, e.close())
 	}
 	if err := e.writeInfo(); err != nil {
 		return nil, errors.Join(err, e.close())
@@ -182,6 +186,9 @@ func (e *engine) info() serveInfo {
 	if e.web != nil {
 		info.HTTP = e.web.Addr().String()
 	}
+	if e.flight != nil {
+		info.Flight = e.flight.Addr().String()
+	}
 	return info
 }
 
@@ -222,6 +229,9 @@ func (e *engine) close() error {
 	var err error
 	if e.web != nil {
 		err = e.web.Close()
+	}
+	if e.flight != nil {
+		err = errors.Join(err, e.flight.Close())
 	}
 	err = errors.Join(err, e.server.Close())
 	if e.history != nil {

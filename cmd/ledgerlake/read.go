@@ -93,24 +93,13 @@ func (r *readFlags) run(ctx context.Context, s *stream, out io.Writer) error {
 	if r.travel.set() || r.wholeTable(s) {
 		return r.readVersion(ctx, s, out)
 	}
-	cfg := reader.Config{
-		Table: s.table, Source: s.source, Topic: s.topic, App: s.app,
-		Follow: r.follow, Columns: r.columns, SkipMissing: r.skipMissing,
-		MaxRows: r.limit,
+	want := reader.Request{From: r.from, Until: r.until, Partitions: r.partitions, Columns: r.columns, Limit: r.limit,
+		Follow: r.follow, SkipMissing: r.skipMissing}
+	cfg, err := want.Config(s.topic)
+	if err != nil {
+		return err
 	}
-	var err error
-	if cfg.From, err = reader.ParseBound(r.from, s.topic); err != nil {
-		return fmt.Errorf("--from %w", err)
-	}
-	if r.until != "" {
-		if cfg.Until, err = reader.ParseBound(r.until, s.topic); err != nil {
-			return fmt.Errorf("--until %w", err)
-		}
-	}
-	cfg.Partitions = r.partitions // none: all
-	if named := reader.NamedPartitions(r.from); len(named) > 0 && len(r.partitions) == 0 {
-		cfg.Partitions = named
-	}
+	cfg.Table, cfg.Source, cfg.App = s.table, s.source, s.app
 	cfg.OnGap = func(g reader.Gap) {
 		if r.gaps || g.Reason == reader.GapLost {
 			fmt.Fprintf(os.Stderr, "gap: partition %d offsets [%d, %d): %s\n", g.Partition, g.From, g.To, g.Reason)

@@ -82,6 +82,7 @@ It listens without authentication: keep it on loopback or a network that you tru
 	f.StringVar(&cfg.lake, "lake", "", "where tables go: a path or s3://bucket/prefix (default DIR/lake)")
 	f.StringVar(&cfg.listen, "kafka-listen", "127.0.0.1:9092", "address of the Kafka port; port 0 takes a free one")
 	f.StringVar(&cfg.http, "http-listen", "127.0.0.1:8090", "address of the page, of metrics, and of streams over HTTP; empty for none")
+	f.StringVar(&cfg.flight, "flight-listen", "", "address of Arrow Flight, like 127.0.0.1:8815; empty for none")
 	f.StringVar(&cfg.advertise, "advertise", "", "host:port that clients are told to connect to (default: the listen address)")
 	f.StringSliceVar(&topics, "topic", nil, "make a topic at start: NAME or NAME:PARTITIONS; may be repeated")
 	f.Int32Var(&cfg.partitions, "partitions", 1, "partitions of topics that name none")

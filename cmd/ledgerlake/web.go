@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/ledgerlake/ledgerlake/flight"
 	"github.com/ledgerlake/ledgerlake/table"
 	"github.com/ledgerlake/ledgerlake/tiering"
 	"github.com/ledgerlake/ledgerlake/web"
@@ -21,18 +22,34 @@ func (e *engine) openWeb(ctx context.Context) (err error) {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	e.cfg.tiering.Registerer = registry
 	cfg := web.Config{
-		Listen: e.cfg.http, Engine: e.log, Registry: registry, Version: version,
+		Listen: e.cfg.http, Engine: e.log, Table: e.table, Registry: registry, Version: version,
 		Kafka: e.server.Addr().String(), Lake: e.cfg.lake, Logger: e.cfg.log,
-		Table:   func(string) (*table.Table, bool) { return nil, false },
 		Tiering: func(string) (tiering.Stats, bool) { return tiering.Stats{}, false },
 	}
 	if e.tierers != nil {
-		cfg.Table, cfg.Tiering = e.tierers.table, e.tierers.statsOf
+		cfg.Tiering = e.tierers.statsOf
 	}
 	if e.web, err = web.Open(ctx, cfg); err != nil {
 		return fmt.Errorf("%w; --http-listen chooses another address, or none when it is empty", err)
 	}
 	return nil
+}
+
+// openFlight starts Arrow Flight, if it is wanted.
+func (e *engine) openFlight(ctx context.Context) (err error) {
+	if e.cfg.flight == "" {
+		return nil
+	}
+	e.flight, err = flight.Open(ctx, flight.Config{Listen: e.cfg.flight, Engine: e.log, Table: e.table, Logger: e.cfg.log})
+	return err
+}
+
+// table gives the open table of a topic, if it has one.
+func (e *engine) table(topic string) (*table.Table, bool) {
+	if e.tierers == nil {
+		return nil, false
+	}
+	return e.tierers.table(topic)
 }
 
 // page is the address that a person opens in a browser, empty without one.

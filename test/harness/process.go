@@ -190,9 +190,10 @@ func (p *Process) Wait(t testing.TB, limit time.Duration) {
 // Server is a running `ledgerlake serve`.
 type Server struct {
 	*Process
-	Dir  string // its directory
-	Addr string // its Kafka address
-	HTTP string // its HTTP address
+	Dir    string // its directory
+	Addr   string // its Kafka address
+	HTTP   string // its HTTP address
+	Flight string // its Arrow Flight address, if it was asked for
 }
 
 // Serve starts `ledgerlake serve` in dir at addr ("" takes a free port) and waits until clients can connect.
@@ -215,15 +216,15 @@ func Serve(t testing.TB, dir, addr string, args ...string) *Server {
 		default:
 		}
 		var info struct {
-			Kafka, HTTP string
-			PID         int
+			Kafka, HTTP, Flight string
+			PID                 int
 		}
 		raw, err := os.ReadFile(ready)
 		if err == nil && json.Unmarshal(raw, &info) == nil && info.Kafka != "" {
 			if info.PID != p.cmd.Process.Pid {
 				t.Fatalf("the ready file names process %d, started was %d", info.PID, p.cmd.Process.Pid)
 			}
-			s.Addr, s.HTTP = info.Kafka, info.HTTP
+			s.Addr, s.HTTP, s.Flight = info.Kafka, info.HTTP, info.Flight
 			return s
 		}
 		time.Sleep(10 * time.Millisecond)

@@ -8,7 +8,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=$(realpath -m "${LEDGERLAKE_CACHE:-$here/../../.cache}")
 
 readers=(deltalake==1.6.6 pyarrow==26.0.1 duckdb==1.5.5 duckdb-extension-delta==1.5.5 duckdb-extension-httpfs==1.5.5
-         pytz==2026.6 polars==2.1.0 confluent-kafka==2.16.1)
+         pytz==2026.6 polars==2.1.0 pandas==3.1.1 confluent-kafka==2.16.1)
 spark=(pyspark==4.2.0 delta-spark==4.4.0)
 dynamo=(deltalake==0.25.5 pyarrow==26.0.1)
 

@@ -1,0 +1,181 @@
+package flight
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/flight"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/reader"
+)
+
+// ListFlights gives a flight for each topic that is not internal.
+func (s *Server) ListFlights(_ *flight.Criteria, out flight.FlightService_ListFlightsServer) error {
+	infos, err := s.cfg.Engine.Topics(out.Context())
+	if err != nil {
+		return statusOf(err)
+	}
+	for _, t := range infos {
+		if strings.HasPrefix(t.Name, "__") {
+			continue
+		}
+		info, err := s.info(out.Context(), &flight.FlightDescriptor{Type: flight.DescriptorPATH, Path: []string{t.Name}}, Command{Topic: t.Name})
+		if errors.Is(err, broker.ErrUnknownTopic) {
+			continue // deleted meanwhile
+		}
+		if err != nil {
+			return statusOf(err)
+		}
+		if err := out.Send(info); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// GetFlightInfo gives the schema and the ticket of a stream.
+func (s *Server) GetFlightInfo(ctx context.Context, d *flight.FlightDescriptor) (*flight.FlightInfo, error) {
+	c, err := commandOf(d)
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	info, err := s.info(ctx, d, c)
+	return info, statusOf(err)
+}
+
+// GetSchema gives the columns of a stream.
+func (s *Server) GetSchema(ctx context.Context, d *flight.FlightDescriptor) (*flight.SchemaResult, error) {
+	c, err := commandOf(d)
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	schema, err := s.schema(ctx, c)
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	return &flight.SchemaResult{Schema: flight.SerializeSchema(schema, memory.DefaultAllocator)}, nil
+}
+
+func commandOf(d *flight.FlightDescriptor) (Command, error) {
+	switch {
+	case d.GetType() == flight.DescriptorCMD:
+		return parse(d.GetCmd())
+	case len(d.GetPath()) == 1 && d.GetPath()[0] != "":
+		return Command{Topic: d.GetPath()[0]}, nil
+	}
+	return Command{}, fmt.Errorf("%w: want a descriptor with the path [TOPIC], or a command", reader.ErrBadRequest)
+}
+
+func (s *Server) info(ctx context.Context, d *flight.FlightDescriptor, c Command) (*flight.FlightInfo, error) {
+	schema, err := s.schema(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	ticket, err := json.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	return &flight.FlightInfo{
+		Schema:           flight.SerializeSchema(schema, memory.DefaultAllocator),
+		FlightDescriptor: d,
+		Endpoint:         []*flight.FlightEndpoint{{Ticket: &flight.Ticket{Ticket: ticket}}},
+		TotalRecords:     -1, // known to nobody before it is read
+		TotalBytes:       -1,
+		Ordered:          true,
+	}, nil
+}
+
+func (s *Server) schema(ctx context.Context, c Command) (*arrow.Schema, error) {
+	cursor, err := s.open(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return cursor.Schema(), cursor.Close()
+}
+
+func (s *Server) open(ctx context.Context, c Command) (*reader.Cursor, error) {
+	cfg, err := c.Config(c.Topic)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Source = s.cfg.Engine
+	cfg.Table, _ = s.cfg.Table(c.Topic)
+	return reader.Open(ctx, cfg)
+}
+
+// DoGet streams what a ticket asks for.
+func (s *Server) DoGet(t *flight.Ticket, out flight.FlightService_DoGetServer) error {
+	select {
+	case s.streams <- struct{}{}:
+		defer func() { <-s.streams }()
+	default:
+		return status.Errorf(codes.ResourceExhausted, "%d streams are open, which is the limit: try again later", s.cfg.MaxStreams)
+	}
+	c, err := parse(t.GetTicket())
+	if err != nil {
+		return statusOf(err)
+	}
+	cursor, err := s.open(out.Context(), c)
+	if err != nil {
+		return statusOf(err)
+	}
+	return statusOf(errors.Join(copyBatches(out, cursor), cursor.Close()))
+}
+
+func copyBatches(out flight.FlightService_DoGetServer, cursor *reader.Cursor) error {
+	w := flight.NewRecordWriter(out, ipc.WithSchema(cursor.Schema()), ipc.WithAllocator(memory.DefaultAllocator))
+	for {
+		rb, err := cursor.Next(out.Context())
+		if errors.Is(err, io.EOF) {
+			return w.Close() // which sends the schema if there was no batch
+		}
+		if err != nil {
+			return err // without Close: a client must not take this for the end
+		}
+		m := Metadata{Token: cursor.Token(), Side: "log"}
+		if cursor.InLake() {
+			m.Side = "lake"
+		}
+		meta, err := json.Marshal(m)
+		if err != nil {
+			return err
+		}
+		if err := w.WriteWithAppMetadata(rb, meta); err != nil {
+			return fmt.Errorf("send a batch: %w", err)
+		}
+	}
+}
+
+// statusOf gives errors the codes that clients tell them apart by.
+func statusOf(err error) error {
+	var beyond *broker.OutOfRangeError
+	var missing *reader.MissingError
+	code := codes.Internal
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.Canceled):
+		code = codes.Canceled
+	case errors.Is(err, context.DeadlineExceeded):
+		code = codes.DeadlineExceeded
+	case errors.Is(err, broker.ErrUnknownTopic):
+		code = codes.NotFound
+	case errors.Is(err, reader.ErrBadRequest), errors.Is(err, reader.ErrBadToken), errors.Is(err, reader.ErrBadBound):
+		code = codes.InvalidArgument
+	case errors.As(err, &beyond):
+		code = codes.OutOfRange
+	case errors.As(err, &missing):
+		code = codes.DataLoss
+	}
+	return status.Error(code, err.Error())
+}
