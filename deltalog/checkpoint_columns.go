@@ -14,7 +14,7 @@ import (
 )
 
 // rowGroupRows bounds the actions that are held as columns at a time.
-const rowGroupRows = 64 << 10
+const rowGroupRows = 32 << 10
 
 // leaf buffers one column: levels as the Parquet format defines them, and the values that are present.
 type leaf struct {
@@ -58,8 +58,8 @@ type columnWriter struct {
 	keys   []string
 }
 
-func newColumnWriter(out io.Writer) (*columnWriter, error) {
-	root, err := checkpointSchema()
+func newColumnWriter(out io.Writer, columns []int) (*columnWriter, error) {
+	root, err := checkpointSchema(columns)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func newColumnWriter(out io.Writer) (*columnWriter, error) {
 	c.leaves = make([]leaf, sc.NumColumns())
 	for i := sc.NumColumns() - 1; i >= 0; i-- {
 		name, _, _ := strings.Cut(sc.Column(i).Path(), ".")
-		c.first[root.FieldIndexByName(name)] = i
+		c.first[columns[root.FieldIndexByName(name)]] = i
 	}
 	return c, nil
 }

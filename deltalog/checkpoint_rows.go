@@ -85,3 +85,21 @@ func (c *columnWriter) remove(x *Remove) error {
 	f.longPtr(x.DefaultRowCommitVersion)
 	return c.done()
 }
+
+// manifest says that the file is a V2 checkpoint.
+func (c *columnWriter) manifest(v Version, tags map[string]*string) error {
+	f := c.row(colCheckpoint)
+	f.long(int64(v))
+	f.values(tags)
+	return c.done()
+}
+
+// sidecar names a file with adds and removes.
+func (c *columnWriter) sidecar(s *Sidecar) error {
+	f := c.row(colSidecar)
+	f.text(s.Path)
+	f.long(s.SizeInBytes)
+	f.long(s.ModificationTime)
+	f.values(nil)
+	return c.done()
+}

@@ -19,8 +19,18 @@ const (
 	colMetadata
 	colProtocol
 	colDomain
+	colCheckpoint
+	colSidecar
 	numActionColumns
 )
+
+// classicColumns are those of a checkpoint in one file, manifestColumns those of a V2 checkpoint's, and
+// sidecarColumns those of the files that it names.
+func classicColumns() []int {
+	return []int{colTxn, colAdd, colRemove, colMetadata, colProtocol, colDomain}
+}
+func manifestColumns() []int { return append(classicColumns(), colCheckpoint, colSidecar) }
+func sidecarColumns() []int  { return []int{colAdd, colRemove} }
 
 // nodeMaker builds schema nodes and keeps the first error, so that the schema reads as a list.
 type nodeMaker struct{ errs []error }
@@ -76,10 +86,10 @@ func (m *nodeMaker) dv() schema.Node {
 		m.integer("sizeInBytes"), m.long("cardinality"), m.long("maxRowIndex"))
 }
 
-// checkpointSchema gives the schema of a classic checkpoint.
-func checkpointSchema() (*schema.GroupNode, error) {
+// checkpointSchema gives the schema of a file of a checkpoint with the given columns.
+func checkpointSchema(columns []int) (*schema.GroupNode, error) {
 	m := &nodeMaker{}
-	fields := make(schema.FieldList, numActionColumns)
+	var fields [numActionColumns]schema.Node
 	fields[colTxn] = m.group("txn", m.text("appId"), m.long("version"), m.long("lastUpdated"))
 	fields[colAdd] = m.group("add", m.text("path"), m.textMap("partitionValues"), m.long("size"), m.long("modificationTime"),
 		m.boolean("dataChange"), m.textMap("tags"), m.dv(), m.long("baseRowId"), m.long("defaultRowCommitVersion"),
@@ -93,7 +103,13 @@ func checkpointSchema() (*schema.GroupNode, error) {
 	fields[colProtocol] = m.group("protocol", m.integer("minReaderVersion"), m.integer("minWriterVersion"),
 		m.textList("readerFeatures"), m.textList("writerFeatures"))
 	fields[colDomain] = m.group("domainMetadata", m.text("domain"), m.text("configuration"), m.boolean("removed"))
-	root, err := schema.NewGroupNode("spark_schema", parquet.Repetitions.Required, fields, -1)
+	fields[colCheckpoint] = m.group("checkpointMetadata", m.long("version"), m.textMap("tags"))
+	fields[colSidecar] = m.group("sidecar", m.text("path"), m.long("sizeInBytes"), m.long("modificationTime"), m.textMap("tags"))
+	chosen := make(schema.FieldList, len(columns))
+	for i, c := range columns {
+		chosen[i] = fields[c]
+	}
+	root, err := schema.NewGroupNode("spark_schema", parquet.Repetitions.Required, chosen, -1)
 	m.keep(err)
 	return root, errors.Join(m.errs...)
 }

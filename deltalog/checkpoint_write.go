@@ -6,6 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"iter"
+	"math"
 	"sort"
 	"strconv"
 	"strings"
@@ -55,122 +58,234 @@ func (l *Log) Checkpoint(ctx context.Context, snap *Snapshot) error {
 		}
 		snap = full
 	}
-	key := checkpointName(snap.version)
-	data, n, err := encodeCheckpoint(snap, l.cfg.Clock())
+	write := l.writeClassic
+	if snap.v2() {
+		write = l.writeV2
+	}
+	hint, err := write(ctx, snap)
 	if err != nil {
 		return fmt.Errorf("write checkpoint %d: %w", snap.version, err)
-	}
-	if err := l.store.Put(ctx, key, data); err != nil {
-		return fmt.Errorf("write checkpoint %d: %w", snap.version, err)
-	}
-	if err := l.verifyCheckpoint(ctx, key, int64(len(data)), n.size); err != nil {
-		return fmt.Errorf("verify checkpoint %d: %w", snap.version, err)
 	}
 	if last, err := readHint(ctx, l.store); err != nil || last > snap.version {
 		return err
 	}
-	hint, err := json.Marshal(map[string]any{"version": snap.version, "size": n.size, "sizeInBytes": len(data), "numOfAddFiles": n.adds})
+	raw, err := json.Marshal(hint)
 	if err != nil {
 		return err
 	}
-	if err := l.store.Put(ctx, lastCheckpoint, hint); err != nil {
+	if err := l.store.Put(ctx, lastCheckpoint, raw); err != nil {
 		return fmt.Errorf("write _last_checkpoint: %w", err)
 	}
 	return nil
 }
 
-// checkProtected keeps the promise of the checkpointProtection feature: no new checkpoints of old versions.
-func checkProtected(snap *Snapshot) error {
-	const setting = "delta.requireCheckpointProtectionBeforeVersion"
-	text, ok := snap.metadata.Configuration[setting]
-	if !ok {
-		return nil
-	}
-	if v, err := strconv.ParseInt(text, 10, 64); err != nil || int64(snap.version) < v {
-		return fmt.Errorf("checkpoint of version %d: the table forbids it (%s=%s)", snap.version, setting, text)
-	}
-	return nil
+// newHint is what _last_checkpoint says about a checkpoint.
+type newHint struct {
+	Version     Version `json:"version"`
+	Size        int64   `json:"size"` // actions
+	SizeInBytes int64   `json:"sizeInBytes"`
+	NumAdds     int64   `json:"numOfAddFiles"`
+	V2          *hintV2 `json:"v2Checkpoint,omitempty"`
 }
 
-// verifyCheckpoint reads the published footer back: other engines refuse a table whose hint names a broken file.
-func (l *Log) verifyCheckpoint(ctx context.Context, key string, size, rows int64) error {
-	info, err := l.store.Head(ctx, key)
-	if err != nil {
-		return err
-	}
-	if info.Size != size {
-		return fmt.Errorf("stored %d bytes, wrote %d: another writer's checkpoint or a broken store", info.Size, size)
-	}
-	f, err := file.NewParquetReader(&checkpointSource{size: size, read: func(off, n int64) ([]byte, error) {
-		return l.store.GetRange(ctx, key, off, n)
-	}})
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if f.NumRows() != rows {
-		return fmt.Errorf("stored %d rows, wrote %d", f.NumRows(), rows)
-	}
-	return nil
+// hintV2 names the file of a V2 checkpoint, whose name cannot be guessed.
+type hintV2 struct {
+	Path             string `json:"path"`
+	SizeInBytes      int64  `json:"sizeInBytes"`
+	ModificationTime int64  `json:"modificationTime"`
 }
 
-type checkpointCounts struct{ size, adds int64 }
+// writeClassic writes all actions to one file.
+func (l *Log) writeClassic(ctx context.Context, snap *Snapshot) (newHint, error) {
+	var n checkpointCounts
+	f, err := l.writePart(ctx, checkpointName(snap.version), classicColumns(), func(c *columnWriter) (err error) {
+		n, err = c.snapshot(snap, l.cfg.Clock().UnixMilli())
+		return err
+	})
+	return newHint{Version: snap.version, Size: f.rows, SizeInBytes: f.size, NumAdds: n.adds}, err
+}
 
-// encodeCheckpoint writes the snapshot as a classic checkpoint. Rows become columns a row group at a time; the
-// compressed result is held whole, because a checkpoint must be published in one step.
-func encodeCheckpoint(snap *Snapshot, now time.Time) ([]byte, checkpointCounts, error) {
-	var out bytes.Buffer
-	w, err := newColumnWriter(&out)
+// part is a file of a checkpoint that was written and read back.
+type part struct{ rows, size, modTime int64 }
+
+// writePart streams one Parquet file into the store, where it appears whole, and verifies it.
+func (l *Log) writePart(ctx context.Context, key string, columns []int, fill func(*columnWriter) error) (part, error) {
+	w, err := l.store.Create(ctx, key)
 	if err != nil {
-		return nil, checkpointCounts{}, err
+		return part{}, err
 	}
-	n, err := w.snapshot(snap, now.UnixMilli())
-	if cerr := w.close(); err == nil {
+	out := &countingWriter{w: w}
+	rows, err := encodePart(out, columns, fill)
+	if err != nil {
+		return part{}, errors.Join(err, w.Abort())
+	}
+	if err := w.Close(); err != nil {
+		return part{}, err
+	}
+	modTime, err := l.verifyPart(ctx, key, out.n, rows)
+	if err != nil {
+		return part{}, fmt.Errorf("verify %s: %w", key, err)
+	}
+	return part{rows: rows, size: out.n, modTime: modTime}, nil
+}
+
+func encodePart(out io.Writer, columns []int, fill func(*columnWriter) error) (rows int64, err error) {
+	c, err := newColumnWriter(out, columns)
+	if err != nil {
+		return 0, err
+	}
+	err = fill(c)
+	if cerr := c.close(); err == nil {
 		err = cerr
 	}
-	n.size = w.total
+	return c.total, err
+}
+
+type countingWriter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *countingWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// checkProtected keeps the promise of the checkpointProtection feature: no new checkpoints of old versions.
+func checkProtected(snap *Snapshot) error {
+	if v, ok := protectedVersion(snap.metadata); ok && snap.version < v {
+		return fmt.Errorf("checkpoint of version %d: the table forbids it (%s=%s)", snap.version, protectedBefore, snap.metadata.Configuration[protectedBefore])
+	}
+	return nil
+}
+
+// verifyPart reads the published footer back: other engines refuse a table whose hint names a broken file.
+func (l *Log) verifyPart(ctx context.Context, key string, size, rows int64) (modTime int64, err error) {
+	info, err := l.store.Head(ctx, key)
+	if err != nil {
+		return 0, err
+	}
+	if info.Size != size {
+		return 0, fmt.Errorf("stored %d bytes, wrote %d: another writer's checkpoint or a broken store", info.Size, size)
+	}
+	n, err := footerRows(&checkpointSource{size: size, read: func(off, n int64) ([]byte, error) {
+		return l.store.GetRange(ctx, key, off, n)
+	}})
+	if err == nil && n != rows {
+		err = fmt.Errorf("stored %d rows, wrote %d", n, rows)
+	}
+	return info.ModTime.UnixMilli(), err
+}
+
+// footerRows reads only the end of a Parquet file.
+func footerRows(src *checkpointSource) (rows int64, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("parquet decoder: %v", r)
+		}
+	}()
+	f, err := file.NewParquetReader(src)
+	if err != nil {
+		return 0, err
+	}
+	return f.NumRows(), f.Close()
+}
+
+type checkpointCounts struct{ adds int64 }
+
+// encodeCheckpoint gives the snapshot as a classic checkpoint in memory.
+func encodeCheckpoint(snap *Snapshot, now time.Time) ([]byte, checkpointCounts, error) {
+	var out bytes.Buffer
+	var n checkpointCounts
+	_, err := encodePart(&out, classicColumns(), func(c *columnWriter) (err error) {
+		n, err = c.snapshot(snap, now.UnixMilli())
+		return err
+	})
 	return out.Bytes(), n, err
 }
 
 func (c *columnWriter) snapshot(snap *Snapshot, now int64) (n checkpointCounts, err error) {
-	if err := c.protocol(snap.protocol); err != nil {
+	if err := c.named(snap, now); err != nil {
 		return n, err
+	}
+	for a, x := range snap.fileActions(now) {
+		if a != nil {
+			n.adds++
+		}
+		if err := c.file(a, x); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// file writes whichever of the two there is.
+func (c *columnWriter) file(a *Add, x *Remove) error {
+	if a != nil {
+		return c.add(a)
+	}
+	return c.remove(x)
+}
+
+// named writes all but the files.
+func (c *columnWriter) named(snap *Snapshot, now int64) error {
+	if err := c.protocol(snap.protocol); err != nil {
+		return err
 	}
 	if err := c.metadata(snap.metadata); err != nil {
-		return n, err
+		return err
 	}
+	expired := txnExpiry(snap.metadata, now)
 	for _, id := range sortedKeys(snap.txns) {
 		t := snap.txns[id]
+		if t.LastUpdated != nil && *t.LastUpdated <= expired {
+			continue
+		}
 		if err := c.txn(&t); err != nil {
-			return n, err
+			return err
 		}
 	}
 	for _, name := range sortedKeys(snap.domains) {
 		d := snap.domains[name]
 		if err := c.domain(&d); err != nil {
-			return n, err
+			return err
 		}
 	}
-	keep := now - tombstoneRetention(snap.metadata).Milliseconds()
-	var x Remove
-	for b, i := range snap.graves.each() {
-		if b.flags[i]&flagTime == 0 || b.time[i] <= keep {
-			continue // expired
+	return nil
+}
+
+// fileActions gives the tombstones that are not expired and then the table's files, one of the two at a time. A
+// value is good until the next.
+func (s *Snapshot) fileActions(now int64) iter.Seq2[*Add, *Remove] {
+	return func(yield func(*Add, *Remove) bool) {
+		keep := now - tombstoneRetention(s.metadata).Milliseconds()
+		var x Remove
+		for b, i := range s.graves.each() {
+			if b.flags[i]&flagTime == 0 || b.time[i] <= keep {
+				continue // expired
+			}
+			if b.removeAt(i, &x); !yield(nil, &x) {
+				return
+			}
 		}
-		b.removeAt(i, &x)
-		if err := c.remove(&x); err != nil {
-			return n, err
+		var a Add
+		for b, i := range s.files.each() {
+			if b.addAt(i, &a); !yield(&a, nil) {
+				return
+			}
 		}
 	}
-	var a Add
-	for b, i := range snap.files.each() {
-		n.adds++
-		b.addAt(i, &a)
-		if err := c.add(&a); err != nil {
-			return n, err
-		}
+}
+
+// txnExpiry is the time up to which the table's settings let positions of applications expire; those without a
+// time never do.
+func txnExpiry(m *Metadata, now int64) int64 {
+	d, err := ParseInterval(m.Configuration["delta.setTransactionRetentionDuration"])
+	if err != nil {
+		return math.MinInt64
 	}
-	return n, nil
+	return now - d.Milliseconds()
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -30,6 +30,11 @@ func (s *state) snapshot() *Snapshot {
 		files: s.files.view(s.version), graves: s.graves.view(s.version)}
 }
 
+// v2 says whether the table's checkpoints are to be V2 ones.
+func (s *Snapshot) v2() bool {
+	return s.metadata.Configuration["delta.checkpointPolicy"] == "v2" && slices.Contains(s.protocol.WriterFeatures, "v2Checkpoint")
+}
+
 // Version is the newest commit in the snapshot.
 func (s *Snapshot) Version() Version { return s.version }
 

@@ -88,9 +88,24 @@ func paths(s *Snapshot) string {
 // truncating is a store that loses the end of checkpoints.
 type truncating struct{ objstore.Store }
 
-func (s truncating) Put(ctx context.Context, key string, data []byte) error {
-	if strings.HasSuffix(key, ".parquet") {
-		data = data[:len(data)-10]
+func (s truncating) Create(ctx context.Context, key string) (objstore.Writer, error) {
+	w, err := s.Store.Create(ctx, key)
+	return &truncatingWriter{Writer: w}, err
+}
+
+type truncatingWriter struct {
+	objstore.Writer
+	data []byte
+}
+
+func (w *truncatingWriter) Write(p []byte) (int, error) {
+	w.data = append(w.data, p...)
+	return len(p), nil
+}
+
+func (w *truncatingWriter) Close() error {
+	if _, err := w.Writer.Write(w.data[:len(w.data)-10]); err != nil {
+		return err
 	}
-	return s.Store.Put(ctx, key, data)
+	return w.Writer.Close()
 }
