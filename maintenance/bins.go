@@ -1,6 +1,7 @@
 package maintenance
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
@@ -31,10 +32,20 @@ type bin struct {
 
 // plan groups the files that are due. Groups have files of one set of partition values, and where the table has
 // offsets neighbours in their order, so that the new file's span overlaps with that of no other.
-func plan(t *table.Table, snap *deltalog.Snapshot, opts OptimizeOptions) []*bin {
+//
+// Files with rows that have no offset, which others appended to a table of ours, are left alone: they have no place
+// in a sorted file. foreign has the paths of those that are known, and gets those whose statistics say it.
+func plan(t *table.Table, snap *deltalog.Snapshot, opts OptimizeOptions, foreign map[string]bool) []*bin {
 	var order []string
 	byValues := map[string][]table.FileRange{}
+	nulls := newNullCheck(t, snap)
 	for _, f := range t.FilesFor(snap, nil) {
+		if !f.Exact && !foreign[f.Add.Path] && nulls.has(f.Add) {
+			foreign[f.Add.Path] = true
+		}
+		if foreign[f.Add.Path] {
+			continue
+		}
 		k := valuesKey(f.Add.PartitionValues)
 		if byValues[k] == nil {
 			order = append(order, k)
@@ -70,6 +81,35 @@ func valuesKey(values map[string]*string) string {
 		s.WriteByte(',')
 	}
 	return s.String()
+}
+
+// nullCheck looks at the statistics of the two columns that say where a row stands.
+type nullCheck []string // as statistics call them
+
+func newNullCheck(t *table.Table, snap *deltalog.Snapshot) nullCheck {
+	if !t.Names.Ordered() {
+		return nil
+	}
+	var n nullCheck
+	for _, name := range []string{t.Names.Partition, t.Names.Offset} {
+		if f, ok := snap.Schema().Field(name); ok && snap.Metadata().MappingMode() != "none" {
+			name = f.PhysicalName()
+		}
+		n = append(n, name)
+	}
+	return n
+}
+
+func (n nullCheck) has(a *deltalog.Add) bool {
+	if n == nil {
+		return false
+	}
+	stats, _ := deltalog.ParseStats(a.Stats)
+	return slices.ContainsFunc(n, func(name string) bool {
+		var nulls int64
+		raw, ok := stats.NullCount[name]
+		return ok && json.Unmarshal(raw, &nulls) == nil && nulls > 0
+	})
 }
 
 // packer puts the files of one set of partition values into bins.

@@ -78,6 +78,7 @@ type OptimizeReport struct {
 	Deleted   int64            `json:"deleted"` // rows that deletion vectors had deleted and that are gone now
 	Commits   int              `json:"commits"`
 	Conflicts int              `json:"conflicts"` // plans given up because another writer removed their files
+	Foreign   int              `json:"foreign"`   // files left alone: others appended them, and their rows have no offset
 }
 
 // String gives the report as a person reads it.
@@ -85,15 +86,19 @@ func (r OptimizeReport) String() string {
 	if r.Removed.Files == 0 {
 		return fmt.Sprintf("nothing to do: %d files, %s, version %d", r.Before.Files, size(r.Before.Bytes), r.Version)
 	}
+	foreign := ""
+	if r.Foreign > 0 {
+		foreign = fmt.Sprintf("\n%d files are left alone: others appended them, and their rows have no offset to sort by", r.Foreign)
+	}
 	if r.DryRun {
-		return fmt.Sprintf("would rewrite %d of %d files, %s of %s", r.Removed.Files, r.Before.Files, size(r.Removed.Bytes), size(r.Before.Bytes))
+		return fmt.Sprintf("would rewrite %d of %d files, %s of %s", r.Removed.Files, r.Before.Files, size(r.Removed.Bytes), size(r.Before.Bytes)) + foreign
 	}
 	s := fmt.Sprintf("%d files of %s became %d of %s, %d rows, in %d commits\nthe table has %d files now, %d before; version %d",
 		r.Removed.Files, size(r.Removed.Bytes), r.Added.Files, size(r.Added.Bytes), r.Rows, r.Commits, r.After.Files, r.Before.Files, r.Version)
 	if r.Deleted > 0 {
 		s += fmt.Sprintf("\n%d rows that were deleted by deletion vectors are no longer stored", r.Deleted)
 	}
-	return s
+	return s + foreign
 }
 
 func size(n int64) string {
@@ -122,7 +127,7 @@ const (
 // the conflict's error after several times. After a crash the table is as it was, or has the new files.
 func Optimize(ctx context.Context, t *table.Table, opts OptimizeOptions) (OptimizeReport, error) {
 	opts = opts.withDefaults()
-	o := &optimizer{t: t, opts: opts}
+	o := &optimizer{t: t, opts: opts, foreign: map[string]bool{}}
 	o.report.DryRun = opts.DryRun
 	err := opts.validate()
 	if err == nil {
@@ -138,6 +143,8 @@ type optimizer struct {
 	t      *table.Table
 	opts   OptimizeOptions
 	report OptimizeReport
+
+	foreign map[string]bool // paths of files with rows that have no offset
 }
 
 func (o *optimizer) run(ctx context.Context) error {
@@ -147,7 +154,8 @@ func (o *optimizer) run(ctx context.Context) error {
 	}
 	o.report.Before = filesOf(snap)
 	for pass := 0; pass < maxPasses; pass++ {
-		bins := plan(o.t, snap, o.opts)
+		bins := plan(o.t, snap, o.opts, o.foreign)
+		o.report.Foreign = len(o.foreign)
 		o.report.Version, o.report.After = snap.Version(), filesOf(snap)
 		if o.opts.DryRun {
 			for _, b := range bins {
@@ -156,7 +164,7 @@ func (o *optimizer) run(ctx context.Context) error {
 			return nil
 		}
 		before := snap.NumFiles()
-		conflicts := o.report.Conflicts
+		conflicts, foreign := o.report.Conflicts, len(o.foreign)
 		if err := o.pass(ctx, snap, bins); err != nil {
 			return err
 		}
@@ -165,7 +173,8 @@ func (o *optimizer) run(ctx context.Context) error {
 		}
 		o.report.Version, o.report.After = snap.Version(), filesOf(snap)
 		done := len(bins) == 0 || o.opts.Gradual || o.spent() || snap.NumFiles() >= before
-		if done && conflicts == o.report.Conflicts {
+		o.report.Foreign = len(o.foreign)
+		if done && conflicts == o.report.Conflicts && foreign == len(o.foreign) {
 			return nil
 		}
 	}
@@ -185,7 +194,7 @@ func (o *optimizer) pass(ctx context.Context, snap *deltalog.Snapshot, bins []*b
 			return nil
 		}
 		err := o.rewrite(ctx, snap, b)
-		if err == nil {
+		if err == nil || errors.Is(err, table.ErrNoPosition) && o.leave(b) {
 			continue
 		}
 		if !conflicts(err) {
@@ -197,6 +206,18 @@ func (o *optimizer) pass(ctx context.Context, snap *deltalog.Snapshot, bins []*b
 		return nil
 	}
 	return nil
+}
+
+// leave notes the files of a bin that do not say their offsets: one has rows without. It is false when there is
+// none, so that a run comes to an end.
+func (o *optimizer) leave(b *bin) bool {
+	before := len(o.foreign)
+	for _, f := range b.files {
+		if !f.Exact {
+			o.foreign[f.Add.Path] = true
+		}
+	}
+	return len(o.foreign) > before
 }
 
 // conflicts says whether another writer changed what the plan stands on; the commit is then not in the log.

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/objstore/mem"
@@ -265,6 +268,34 @@ func TestOptimizePlainTable(t *testing.T) {
 	}
 }
 
+// Rows that others appended to a table of ours have no place in a sorted file: theirs are left alone, with
+// statistics that say so and without, and ours are packed. I3
+func TestOptimizeLeavesForeignRowsAlone(t *testing.T) {
+	for _, stats := range []string{`{"numRecords":2,"nullCount":{"_partition":2,"_offset":2}}`, `{"numRecords":2}`, ""} {
+		r := newRig(t, table.Config{})
+		r.fill(3, 0, 1)
+		schema, err := r.table.Schema(r.snap())
+		if err != nil {
+			t.Fatal(err)
+		}
+		rb, _, err := array.RecordFromJSON(memory.DefaultAllocator, schema, strings.NewReader(`[{"text":"a"},{"text":"b"}]`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 2 {
+			r.foreign(fmt.Sprintf("foreign-%d.parquet", i), rb, stats)
+			r.fill(2, 0, 1)
+		}
+		want, txns := rows(t, r.table, r.snap()), r.snap().Txns()
+		for range 2 {
+			if report := optimize(t, r.table, OptimizeOptions{}); report.Foreign != 2 || report.After.Files > 5 {
+				t.Fatalf("stats %s: %+v", stats, report)
+			}
+			r.same("with foreign rows", want, txns)
+		}
+	}
+}
+
 // Files of one partition where they are large: a range of one partition needs no other's bytes.
 func TestOptimizeSplitsByPartition(t *testing.T) {
 	r := newRig(t, table.Config{})
@@ -289,7 +320,7 @@ func TestOptimizeVerifies(t *testing.T) {
 	r.fill(4, 0)
 	snap := r.snap()
 	o := &optimizer{t: r.table, opts: OptimizeOptions{}.withDefaults()}
-	b := plan(r.table, snap, o.opts)[0]
+	b := plan(r.table, snap, o.opts, map[string]bool{})[0]
 	adds, err := o.write(t.Context(), snap, b)
 	if err != nil {
 		t.Fatal(err)

@@ -197,6 +197,10 @@ func (o *optimizer) count(ctx context.Context, snap *deltalog.Snapshot, files []
 				rb.Release()
 				return c, fmt.Errorf("columns %s are not int and long", scan.Columns)
 			}
+			if parts.NullN() > 0 || offsets.NullN() > 0 {
+				rb.Release()
+				return c, table.ErrNoPosition
+			}
 			for i, off := range offsets.Int64Values() {
 				c.sum += mix(uint64(parts.Value(i))<<48 ^ uint64(off))
 			}

@@ -1,6 +1,7 @@
 package maintenance
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -16,6 +17,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/objstore/mem"
@@ -127,6 +130,26 @@ func (r *rig) fill(commits int, parts ...int32) {
 	r.t.Helper()
 	for range commits {
 		r.commit(r.file(parts, 10, nil))
+	}
+}
+
+// foreign appends a file as another engine would, without tags.
+func (r *rig) foreign(path string, rb arrow.RecordBatch, stats string) {
+	r.t.Helper()
+	var file bytes.Buffer
+	w, err := pqarrow.NewFileWriter(rb.Schema(), &file, parquet.NewWriterProperties(), pqarrow.DefaultWriterProps())
+	if err == nil {
+		err = errors.Join(w.Write(rb), w.Close())
+	}
+	if err == nil {
+		err = r.store.Put(r.t.Context(), path, file.Bytes())
+	}
+	if err == nil {
+		_, err = r.table.Log.Commit(r.t.Context(), deltalog.Commit{ReadVersion: r.snap().Version(), Operation: "WRITE", BlindAppend: true,
+			Adds: []deltalog.Add{{Path: path, PartitionValues: map[string]*string{}, Size: int64(file.Len()), ModificationTime: 1, DataChange: true, Stats: stats}}})
+	}
+	if err != nil {
+		r.t.Fatal(err)
 	}
 }
 
