@@ -82,15 +82,19 @@ type TopicIdentifier interface {
 
 // TopicConfig are the settings of a topic that the embedded log honours. Zero values mean the default.
 type TopicConfig struct {
-	Partitions      int32
-	SegmentBytes    int64         // roll the active segment at this size; default 128 MiB
-	SegmentAge      time.Duration // ... or this age; default 1 h
-	RetentionBytes  int64         // per partition; -1 = no limit, whatever the default
-	RetentionAge    time.Duration // -1 = for ever, whatever the default
-	MaxMessageBytes int32         // largest batch; default 1 MiB + 12 as Kafka
-	LogAppendTime   bool          // message.timestamp.type
-	Compact         bool          // cleanup.policy=compact (kept as a setting; nothing compacts yet)
-	Tiered          bool          // the lake is to get it all: nothing is dropped before the first Hold (I6)
+	Partitions       int32
+	SegmentBytes     int64         // roll the active segment at this size; default 128 MiB
+	SegmentAge       time.Duration // ... or this age; default 1 h
+	RetentionBytes   int64         // per partition; -1 = no limit, whatever the default
+	RetentionAge     time.Duration // -1 = for ever, whatever the default
+	MaxMessageBytes  int32         // largest batch; default 1 MiB + 12 as Kafka
+	LogAppendTime    bool          // message.timestamp.type
+	Compact          bool          // cleanup.policy=compact: the newest record of each key stays
+	CompactDelete    bool          // with Compact: retention applies as well (compact,delete)
+	DeleteRetention  time.Duration // how long a compacted topic keeps records without a value; default 24 h, -1 = not at all
+	MinDirtyRatio    float64       // compact when so much of the log is not compacted; default 0.5, -1 = always
+	MinCompactionLag time.Duration // records younger than this are not compacted
+	Tiered           bool          // the lake is to get it all: nothing is dropped before the first Hold (I6)
 }
 
 // TopicInfo describes one topic.

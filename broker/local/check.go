@@ -90,8 +90,14 @@ func (c *checker) checkPartitions(topics topicsState, ckpt *checkpointState) err
 				c.add(name, 0, fmt.Sprintf("base offset %d", p.Segments[i-1].Next), fmt.Sprint(s.Base))
 			}
 			verify := segment.VerifyLog
-			if s.Sealed {
+			if s.Sealed && s.Swap == "" {
 				verify = segment.VerifyTo
+			}
+			if s.Swap != "" { // its files may have been renamed or not, but the log is the last
+				waiting := segment.FileName(path.Join(dir, cleanDir+s.Swap), s.Base, segment.LogSuffix)
+				if _, err := c.fs.Stat(waiting); err == nil {
+					name = waiting
+				}
 			}
 			found, err := verify(c.fs, name, s.Size)
 			if errors.Is(err, fs.ErrNotExist) {
@@ -104,6 +110,9 @@ func (c *checker) checkPartitions(topics topicsState, ckpt *checkpointState) err
 				return err
 			}
 			c.findings = append(c.findings, found...)
+			if s.Swap != "" {
+				continue
+			}
 			if _, err := segment.ReadAborted(c.fs, dir, s.Info); c.note(err) != nil {
 				return err
 			}

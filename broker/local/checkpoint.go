@@ -20,7 +20,7 @@ import (
 
 const (
 	checkpointFile    = "checkpoint"
-	checkpointVersion = 2 // 1 has no open transactions
+	checkpointVersion = 2 // 1 has no open transactions and no swaps
 	checkpointMagic   = "ledgerlake-checkpoint"
 )
 
@@ -50,6 +50,13 @@ type segmentState struct {
 	Sealed   bool  `json:",omitempty"`
 	Created  int64 // Unix ms
 	Appended int64
+	Cleaned  int64  `json:",omitempty"` // Unix ms of the cleaner's first pass
+	Tombs    bool   `json:",omitempty"`
+	Swap     string `json:",omitempty"` // the files may still be in the directory of this swap
+}
+
+func (s *seg) checkpointed() segmentState {
+	return segmentState{Info: s.state(), Sealed: s.sealed, Created: s.created, Appended: s.appended, Cleaned: s.cleaned, Tombs: s.tombs}
 }
 
 // snapshot is the log at one point of the journal.
@@ -57,7 +64,14 @@ type snapshot struct {
 	journal uint64
 	state   checkpointState
 	sync    []syncJob
+	swaps   []swapJob
 	err     error
+}
+
+// swapJob is a swap that the checkpoint decides.
+type swapJob struct {
+	p    *partition
+	swap *swap
 }
 
 type syncJob struct {
@@ -100,8 +114,24 @@ func (p *partition) snapshotLocked(snap *snapshot) error {
 	st := &partitionState{Topic: hex.EncodeToString(p.topic.id[:]), Partition: p.number, Start: p.start, End: p.end,
 		Hold: p.hold, Held: p.held, Producers: map[int64]*producer{}}
 	job := syncJob{p: p, dir: p.newFiles}
-	for _, s := range p.segs {
-		st.Segments = append(st.Segments, segmentState{Info: s.state(), Sealed: s.sealed, Created: s.created, Appended: s.appended})
+	swapAt := p.swapIndexLocked()
+	if swapAt >= 0 {
+		snap.swaps = append(snap.swaps, swapJob{p, p.swap})
+	} else {
+		p.swap = nil // retention was there first; the next pass removes the files
+	}
+	for i, s := range p.segs {
+		if swapAt >= 0 && i >= swapAt && i < swapAt+len(p.swap.old) {
+			if i == swapAt {
+				for _, n := range p.swap.new {
+					as := n.checkpointed()
+					as.Swap = p.swap.token
+					st.Segments = append(st.Segments, as)
+				}
+			}
+			continue
+		}
+		st.Segments = append(st.Segments, s.checkpointed())
 		switch {
 		case s.w == nil:
 		case s.sealed:
@@ -195,10 +225,18 @@ func (l *Log) finish(snap *snapshot) error {
 	}
 	snap.state.Journal = snap.journal
 	if err := l.writeCheckpoint(&snap.state); err != nil {
+		if len(snap.swaps) > 0 && errors.Is(err, vfs.ErrUnknownOutcome) {
+			return l.fail(err) // which files count is for the next start to see
+		}
 		return err
 	}
 	for _, job := range snap.sync {
 		job.closeSealed()
+	}
+	for _, job := range snap.swaps {
+		if err := job.place(); err != nil {
+			return l.fail(err) // the checkpoint counts, so only the next start can go on
+		}
 	}
 	l.removeDropped()
 	return l.dropJournals(snap.journal)

@@ -43,6 +43,8 @@ type Config struct {
 	JournalBytes      int64         // size of a journal file; default 64 MiB
 	QueueBytes        int64         // batches that may wait for the journal; default 64 MiB
 	RetentionInterval time.Duration // default 1 min
+	CleanInterval     time.Duration // between looks at compacted topics; default 30 s
+	CleanerMemory     int64         // for the keys of one pass; default 64 MiB
 	ProducerExpiry    time.Duration // an idle idempotent producer is forgotten; default 24 h
 	MaxTimestampAhead time.Duration // how far a timestamp may lie ahead of Clock; default 1 h, negative: no limit
 	OpenSegments      int           // sealed segments whose files may stay open; default 256
@@ -70,6 +72,8 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.MaxTimestampAhead, time.Hour)
 	setDefault(&c.MaxBatchMemory, 128<<20)
 	setDefault(&c.OpenSegments, 256)
+	setDefault(&c.CleanInterval, 30*time.Second)
+	setDefault(&c.CleanerMemory, 64<<20)
 	setDefault(&c.ValidateMemory, 256<<20)
 	return c
 }
@@ -87,7 +91,7 @@ func (c Config) validate() error {
 		return fmt.Errorf("local log: Dir is not set")
 	case c.Durability != DurabilityGroup && c.Durability != DurabilityNone:
 		return fmt.Errorf("local log: Durability %d is unknown", c.Durability)
-	case c.GroupDelay < 0 || c.GroupBytes < 0 || c.RetentionInterval < 0 || c.ProducerExpiry < 0:
+	case c.GroupDelay < 0 || c.GroupBytes < 0 || c.RetentionInterval < 0 || c.CleanInterval < 0 || c.CleanerMemory < 0 || c.ProducerExpiry < 0:
 		return fmt.Errorf("local log: a delay or size is negative")
 	case c.CheckpointBytes < 1 || c.QueueBytes < 1 || c.MaxBatchMemory < 1 || c.OpenSegments < 1 || c.ValidateMemory < 1:
 		return fmt.Errorf("local log: a size is negative")

@@ -21,6 +21,10 @@
 // the aborted ones, which are also in memory, 32 bytes each; the journal has what came later. Which partitions
 // belong to a transaction is for the coordinator to say; an epoch that has ended cannot begin one again.
 //
+// Compacted topics keep the newest record of each key at its offset (Compact; see there for the steps and what a
+// crash leaves). What is not sealed, not decided, or not in the lake yet where the topic goes there, is not
+// compacted (I6).
+//
 // All methods are safe for concurrent use. Fetch waits without polling. Append ignores its context once the
 // batch is queued: the batch belongs to the log until Append returns.
 //

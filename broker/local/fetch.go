@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"math"
+	"slices"
 	"sort"
 	"time"
 
@@ -197,11 +198,17 @@ func (f *fetch) readOne(i, limit int, whole bool, out *broker.Fetched) {
 		var v view
 		v, out.Err = p.view(from, &out.Bounds, &f.seen[i])
 		f.stable[i] = out.Bounds.Stable
-		if out.Err == nil && v.r != nil && limit > 0 {
-			out.Batches, out.Err = v.r.Read(from, limit)
-			if errors.Is(out.Err, io.EOF) {
-				out.Err = nil // offsets between the last batch of a segment and the next segment
+		for at := from; out.Err == nil && v.r != nil && limit > 0; {
+			out.Batches, out.Err = v.r.Read(at, limit)
+			if !errors.Is(out.Err, io.EOF) {
+				break
 			}
+			// Compaction has left nothing of these offsets: the next segment goes on.
+			at = v.next
+			f.l.done(v)
+			v, out.Err = p.view(at, new(broker.Bounds), new(int64))
+		}
+		if out.Err == nil {
 			if !whole && len(out.Batches) > limit {
 				out.Batches = nil
 			}
@@ -243,6 +250,7 @@ type view struct {
 	r *segment.Reader
 	h *handle // nil when the reader is a writer's
 
+	next    record.Offset        // where the segment ends
 	aborted []segment.AbortedTxn // as of when the view was made: retention takes them with their segments
 }
 
@@ -263,7 +271,18 @@ func (p *partition) view(from record.Offset, bounds *broker.Bounds, seen *int64)
 		return view{}, fmt.Errorf("read %s: %w: %w", p.tp(), broker.ErrStorage, err)
 	}
 	v.r = v.h.Reader
+	if !p.has(s) { // what was opened may be in part of the segment that has taken its place
+		p.log.handles.drop(s)
+		p.log.done(v)
+		return view{}, fmt.Errorf("read %s: %w", p.tp(), fs.ErrClosed)
+	}
 	return v, nil
+}
+
+func (p *partition) has(s *seg) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Contains(p.segs, s)
 }
 
 // segmentOf finds the segment that holds an offset, and a reader when it has a writer; else it is sealed, and its
@@ -287,9 +306,9 @@ func (p *partition) segmentOf(from record.Offset, bounds *broker.Bounds, seen *i
 	}
 	s := p.segs[i]
 	if s.w != nil {
-		return s, view{r: s.w.Reader(), aborted: p.txns.aborted}, nil
+		return s, view{r: s.w.Reader(), next: s.w.Info().Next, aborted: p.txns.aborted}, nil
 	}
-	return s, view{aborted: p.txns.aborted}, nil
+	return s, view{next: s.info.Next, aborted: p.txns.aborted}, nil
 }
 
 // OffsetForTime finds the first offset with a timestamp at or after ms.

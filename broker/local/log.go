@@ -18,7 +18,7 @@ import (
 
 // Log is the embedded log. Open makes one.
 //
-// Locks are taken in this order: life, maintain, mu, partition.mu, queue.mu.
+// Locks are taken in this order: life, cleaner, maintain, mu, partition.mu, queue.mu.
 type Log struct {
 	cfg        Config
 	fs         vfs.FS
@@ -35,6 +35,8 @@ type Log struct {
 	maintain sync.Mutex       // one checkpoint, retention run or topic change at a time
 	deleting []string         // directories of deleted topics that may still be there; guarded by maintain
 	dropped  []droppedSegment // files to be removed once a checkpoint is written; guarded by maintain
+
+	cleaner sync.Mutex // one pass over a compacted partition at a time; taken before maintain
 
 	mu     sync.RWMutex
 	topics map[string]*topic
@@ -93,6 +95,7 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 	l.loops.Go(l.commitLoop)
 	l.loops.Go(l.applyLoop)
 	l.loops.Go(l.maintainLoop)
+	l.loops.Go(l.cleanLoop)
 	return l, nil
 }
 
@@ -197,6 +200,22 @@ func (l *Log) maintainLoop() {
 		}
 		if err != nil && !errors.Is(err, broker.ErrClosed) {
 			l.cfg.Logger.Warn("log maintenance failed", "dir", l.cfg.Dir, "error", err)
+		}
+	}
+}
+
+// cleanLoop compacts.
+func (l *Log) cleanLoop() {
+	ticker := newTicker(l.cfg.CleanInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-l.closed:
+			return
+		case <-ticker.C:
+		}
+		if err := l.Compact(context.Background()); err != nil && !errors.Is(err, broker.ErrClosed) {
+			l.cfg.Logger.Warn("compaction failed", "dir", l.cfg.Dir, "error", err)
 		}
 	}
 }

@@ -18,6 +18,8 @@ type seg struct {
 	sealed   bool
 	created  int64 // Unix ms
 	appended int64 // Unix ms of the last append
+	cleaned  int64 // Unix ms of the first pass of the cleaner over it, 0: none yet
+	tombs    bool  // the cleaner left something in it that goes later
 }
 
 func (s *seg) state() segment.Info {
@@ -49,6 +51,7 @@ type partition struct {
 	changed   bool  // since the last checkpoint
 	cached    *partitionState
 	deleted   bool
+	swap      *swap // waits for a checkpoint
 	rollErr   error // why the active segment is larger than it should be
 }
 

@@ -103,6 +103,9 @@ func (p *partition) load(state *partitionState, keepTail bool) error {
 	if err := p.log.fs.MkdirAll(p.dir); err != nil {
 		return err
 	}
+	if err := p.finishSwaps(state); err != nil {
+		return err
+	}
 	bases, err := segment.List(p.log.fs, p.dir)
 	if err != nil {
 		return err
@@ -155,7 +158,7 @@ func (p *partition) loadSegment(s segmentState) error {
 	if err != nil {
 		return err
 	}
-	p.segs = append(p.segs, &seg{info: s.Info, w: w, created: s.Created, appended: s.Appended})
+	p.segs = append(p.segs, &seg{info: s.Info, w: w, created: s.Created, appended: s.Appended, cleaned: s.Cleaned, tombs: s.Tombs})
 	return nil
 }
 
@@ -169,7 +172,7 @@ func (p *partition) loadSealed(s segmentState) error {
 		return &segment.DamageError{Finding: segment.Finding{File: name, Offset: min(st.Size(), s.Size),
 			Expected: fmt.Sprintf("a segment of %d bytes", s.Size), Found: fmt.Sprintf("%d bytes", st.Size())}}
 	}
-	p.segs = append(p.segs, &seg{info: s.Info, sealed: true, created: s.Created, appended: s.Appended})
+	p.segs = append(p.segs, &seg{info: s.Info, sealed: true, created: s.Created, appended: s.Appended, cleaned: s.Cleaned, tombs: s.Tombs})
 	return nil
 }
 

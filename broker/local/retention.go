@@ -117,9 +117,10 @@ func (p *partition) expired(nowMS int64) (start record.Offset, dropped bool) {
 		if last < 0 {
 			last = s.appended
 		}
-		// A compacted topic keeps the newest value of each key, whatever its age: retention is not for it.
-		old := !cfg.Compact && cfg.RetentionAge > 0 && nowMS-last > cfg.RetentionAge.Milliseconds()
-		large := !cfg.Compact && cfg.RetentionBytes > 0 && total-s.info.Size >= cfg.RetentionBytes
+		// A compacted topic keeps the newest value of each key, whatever its age, unless it says delete too.
+		deletes := !cfg.Compact || cfg.CompactDelete
+		old := deletes && cfg.RetentionAge > 0 && nowMS-last > cfg.RetentionAge.Milliseconds()
+		large := deletes && cfg.RetentionBytes > 0 && total-s.info.Size >= cfg.RetentionBytes
 		if !s.sealed || s.info.Next > limit || !old && !large {
 			break
 		}

@@ -84,6 +84,7 @@ func (l *Log) loadTopics() (found bool, err error) {
 	for _, s := range state.Topics {
 		id, err := parseID(s.ID)
 		s.Config.SegmentBytes = max(s.Config.SegmentBytes, minSegmentBytes) // older versions took less
+		fillCleaning(&s.Config)
 		if err == nil {
 			err = errors.Join(checkName(s.Name), checkConfig(s.Config))
 		}
@@ -360,10 +361,20 @@ func fillConfig(name string, cfg, def broker.TopicConfig) broker.TopicConfig {
 	setDefault(&cfg.RetentionAge, def.RetentionAge)
 	setDefault(&cfg.MaxMessageBytes, def.MaxMessageBytes)
 	setDefault(&cfg.MaxMessageBytes, 1<<20+12)
+	setDefault(&cfg.DeleteRetention, def.DeleteRetention)
+	setDefault(&cfg.MinDirtyRatio, def.MinDirtyRatio)
+	fillCleaning(&cfg)
+	setDefault(&cfg.MinCompactionLag, def.MinCompactionLag)
 	cfg.LogAppendTime = cfg.LogAppendTime || def.LogAppendTime
 	cfg.Compact = cfg.Compact || def.Compact
 	cfg.Tiered = cfg.Tiered || def.Tiered && !strings.HasPrefix(name, "__")
 	return cfg
+}
+
+// fillCleaning fills the settings that topics of older versions do not have.
+func fillCleaning(cfg *broker.TopicConfig) {
+	setDefault(&cfg.DeleteRetention, 24*time.Hour)
+	setDefault(&cfg.MinDirtyRatio, 0.5)
 }
 
 func checkName(name string) error {
@@ -385,6 +396,8 @@ func checkConfig(cfg broker.TopicConfig) error {
 		return fmt.Errorf("%w: segments of %d bytes and %s; the least are %d and 1ms", broker.ErrInvalidTopic, cfg.SegmentBytes, cfg.SegmentAge, minSegmentBytes)
 	case cfg.RetentionBytes < -1 || cfg.RetentionAge < -1:
 		return fmt.Errorf("%w: retention %d bytes, %s", broker.ErrInvalidTopic, cfg.RetentionBytes, cfg.RetentionAge)
+	case !(cfg.MinDirtyRatio <= 1) || cfg.MinCompactionLag < 0:
+		return fmt.Errorf("%w: dirty ratio %g, compaction lag %s", broker.ErrInvalidTopic, cfg.MinDirtyRatio, cfg.MinCompactionLag)
 	case cfg.MaxMessageBytes < 1:
 		return fmt.Errorf("%w: largest batch %d", broker.ErrInvalidTopic, cfg.MaxMessageBytes)
 	}

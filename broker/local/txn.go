@@ -88,15 +88,19 @@ func (p *partition) forgetAbortedLocked() {
 	if len(p.segs) > 0 {
 		base = min(base, p.segs[0].state().Base)
 	}
-	n := sort.Search(len(p.txns.aborted), func(i int) bool { return p.txns.aborted[i].Last >= base })
+	n := searchAborted(p.txns.aborted, base)
 	p.txns.aborted = append(p.txns.aborted[:0:0], p.txns.aborted[n:]...)
+}
+
+// searchAborted gives the first aborted transaction whose marker is at or behind an offset.
+func searchAborted(all []segment.AbortedTxn, o record.Offset) int {
+	return sort.Search(len(all), func(i int) bool { return all[i].Last >= o })
 }
 
 // abortedIn gives those aborted transactions that have offsets in [from, to), by first offset.
 func abortedIn(all []segment.AbortedTxn, from, to record.Offset) []record.AbortedTxn {
 	var out []record.AbortedTxn
-	i := sort.Search(len(all), func(i int) bool { return all[i].Last >= from })
-	for ; i < len(all); i++ {
+	for i := searchAborted(all, from); i < len(all); i++ {
 		if all[i].First < to {
 			out = append(out, record.AbortedTxn{ProducerID: all[i].ProducerID, First: all[i].First})
 		}

@@ -25,29 +25,7 @@ type topicConfig struct {
 // topicConfigs is the list of the settings that are honoured. The last ones have one value only, which is
 // accepted because clients like to spell it out.
 func topicConfigs() []topicConfig {
-	return []topicConfig{
-		{"cleanup.policy", kmsg.ConfigTypeList, "delete or compact",
-			func(c *broker.TopicConfig, v string) error {
-				c.Compact = false
-				for _, p := range strings.Split(v, ",") {
-					switch strings.TrimSpace(p) {
-					case "": // an empty list: the default
-					case "delete":
-					case "compact":
-						c.Compact = true
-					default:
-						return fmt.Errorf("%q: want delete or compact", v)
-					}
-				}
-				return nil
-			},
-			func(c *broker.TopicConfig) { c.Compact = false },
-			func(c broker.TopicConfig) (string, bool) {
-				if c.Compact {
-					return "compact", false
-				}
-				return "delete", true
-			}},
+	return append(compactionConfigs(), []topicConfig{
 		{"ledgerlake.tiered", kmsg.ConfigTypeBoolean, "nothing is dropped before the lake has it",
 			func(c *broker.TopicConfig, v string) (err error) {
 				c.Tiered, err = strconv.ParseBool(v)
@@ -120,7 +98,7 @@ func topicConfigs() []topicConfig {
 			}},
 		fixedConfig("compression.type", kmsg.ConfigTypeString, "producer", "batches are kept as they were sent"),
 		fixedConfig("min.insync.replicas", kmsg.ConfigTypeInt, "1", "one node"),
-	}
+	}...)
 }
 
 func fixedConfig(name string, typ kmsg.ConfigType, value, doc string) topicConfig {
