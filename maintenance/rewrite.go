@@ -18,7 +18,7 @@ var ErrRowsDiffer = errors.New("the new files do not have the rows of the old on
 // write reads the files of a bin, sorted where the table has offsets, and writes new ones. After an error it
 // gives those that are finished.
 func (o *optimizer) write(ctx context.Context, snap *deltalog.Snapshot, b *bin) ([]deltalog.Add, error) {
-	out := &output{ctx: ctx, o: o, partition: -1, opts: table.WriterOptions{Snapshot: snap, PartitionValues: b.values,
+	out := &output{ctx: ctx, o: o, partition: -1, left: b.bytes, opts: table.WriterOptions{Snapshot: snap, PartitionValues: b.values,
 		RowGroupBytes: min(64<<20, o.opts.TargetSize)}}
 	if len(b.values) == 0 {
 		out.opts.PartitionValues = nil
@@ -50,13 +50,14 @@ func (b *bin) adds() []*deltalog.Add {
 }
 
 // output is a row of files of the target size. Where the table has offsets a file ends with its partition once it
-// is half full, so that large files hold one partition.
+// is half full and as much is still to come, so that large files hold one partition and no file is small again.
 type output struct {
 	ctx       context.Context //nolint:containedctx // of one rewrite
 	o         *optimizer
 	opts      table.WriterOptions
 	w         *table.FileWriter
 	adds      []deltalog.Add
+	left      int64 // bytes of the old files that are still to come, about
 	partition int   // column of the batches, -1 without offsets
 	last      int32 // partition of the last row
 }
@@ -92,7 +93,8 @@ func (out *output) write(rb arrow.RecordBatch) error {
 		for j < len(values) && values[j] == values[i] {
 			j++
 		}
-		if values[i] != out.last && out.w != nil && out.w.Bytes() >= out.o.opts.TargetSize/2 {
+		half := out.o.opts.TargetSize / 2
+		if values[i] != out.last && out.w != nil && out.w.Bytes() >= half && out.left-out.w.Bytes() >= half {
 			if err := out.close(); err != nil {
 				return err
 			}
@@ -136,6 +138,7 @@ func (out *output) close() error {
 	add, err := w.Close(out.ctx)
 	if err == nil {
 		out.adds = append(out.adds, add)
+		out.left -= add.Size
 	}
 	return err
 }

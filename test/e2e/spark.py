@@ -2,6 +2,8 @@
 
     read      prints the rows, in the form of readers.py
     write     makes a table of every simple type by appends, an update and a checkpoint, then prints it
+    vectors   makes a table whose rows were deleted, updated and merged by deletion vectors, then prints it
+    mapped    makes a table with column mapping, columns renamed and dropped, and vectors, then prints it
     append    adds rows with column n = FROM..TO-1 and a name, every other column null: append TABLE FROM TO
     stream    reads the table by structured streaming, from its first version, and prints what came
     parquet   prints the rows of Parquet files, in the form of parquetfiles.py: parquet FILE...
@@ -62,6 +64,33 @@ def write(spark, path):
     show(spark.read.format("delta").load(path))
 
 
+def vectors(spark, path):
+    spark.range(0, 4000).repartition(3).selectExpr("id", "concat('t', id) text", "id % 7 part").write.format("delta").option(
+        "delta.enableDeletionVectors", "true").option("delta.checkpointInterval", "3").save(path)
+    table = "delta.`%s`" % path
+    for query in ("DELETE FROM %s WHERE id %% 3 = 0", "DELETE FROM %s WHERE id BETWEEN 1000 AND 1500",
+                  "UPDATE %s SET text = 'changed' WHERE id %% 11 = 0", "DELETE FROM %s WHERE id = 3999"):
+        spark.sql(query % table)
+    show(spark.read.format("delta").load(path))
+
+
+def mapped(spark, path):
+    table = "delta.`%s`" % path
+    spark.sql("""CREATE TABLE %s (id BIGINT, old STRING, gone INT, nest STRUCT<a: INT, b: ARRAY<STRUCT<x: STRING>>>, part STRING)
+        USING delta PARTITIONED BY (part) TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.enableDeletionVectors' = 'true')""" % table)
+    fill = """INSERT INTO %s SELECT id, concat('v', id), 1, named_struct('a', cast(id as int), 'b', array(named_struct('x', concat('x', id)))),
+        concat('p ', id %% 3) FROM range(%d, %d)"""
+    spark.sql(fill % (table, 0, 300))
+    spark.sql("ALTER TABLE %s RENAME COLUMN old TO `new name`" % table)
+    spark.sql("ALTER TABLE %s RENAME COLUMN nest.a TO renamed" % table)
+    spark.sql("ALTER TABLE %s DROP COLUMN gone" % table)
+    spark.sql("ALTER TABLE %s ADD COLUMN gone STRING" % table)
+    spark.sql("DELETE FROM %s WHERE id %% 5 = 0" % table)
+    spark.sql("""INSERT INTO %s SELECT id, concat('v', id), named_struct('renamed', cast(id as int), 'b', null), concat('p ', id %% 3), 'back'
+        FROM range(300, 400)""" % table)
+    show(spark.read.format("delta").load(path))
+
+
 def append(spark, path, start, end):
     rows = spark.range(int(start), int(end)).selectExpr("id n", "concat('spark ', id) name")
     rows.write.format("delta").mode("append").save(path)
@@ -83,4 +112,4 @@ def parquet(spark, *files):
 
 
 if __name__ == "__main__":
-    {"read": read, "write": write, "append": append, "stream": stream, "parquet": parquet}[sys.argv[1]](session(), *sys.argv[2:])
+    {"read": read, "write": write, "vectors": vectors, "mapped": mapped, "append": append, "stream": stream, "parquet": parquet}[sys.argv[1]](session(), *sys.argv[2:])
