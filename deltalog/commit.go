@@ -57,6 +57,7 @@ func (l *Log) Commit(ctx context.Context, c Commit) (Version, error) {
 	if err != nil {
 		return -1, fmt.Errorf("commit to %s: %w", l.store.URL(), err)
 	}
+	l.writeChecksum(ctx, v, t.id)
 	l.checkpointIfDue(v)
 	return v, nil
 }

@@ -18,6 +18,8 @@ type Config struct {
 	// CheckpointBytes starts a checkpoint when the commits since the last one are larger than this together. 0: 16 MiB,
 	// growing with the table. Negative: bytes do not count.
 	CheckpointBytes int64
+	// Checksums writes a checksum file (N.crc) beside each commit, where it is exact: not with NoFiles.
+	Checksums bool
 	// NoFiles keeps no list of files in memory and reads none from checkpoints: enough to append and to know
 	// positions, schema and settings, in memory that does not depend on the table's size. Snapshots then have no
 	// HasFiles; FullSnapshot gives one that has.

@@ -32,6 +32,18 @@ func remove(t testing.TB, store objstore.Store, key string) {
 	}
 }
 
+func keys(t testing.TB, store objstore.Store) []string {
+	t.Helper()
+	var out []string
+	for info, err := range store.List(t.Context(), objstore.ListOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, info.Key)
+	}
+	return out
+}
+
 // clone copies the objects whose key passes.
 func clone(t testing.TB, store objstore.Store, pass func(key string) bool) *mem.Store {
 	t.Helper()

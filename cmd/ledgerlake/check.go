@@ -24,8 +24,9 @@ func newCheck() *cobra.Command {
 		Short: "Verify a table, a stopped served directory or a segment file; changes nothing",
 		Long: `check reads all of TARGET, changes nothing, and prints one line for each fault: where, what was expected,
 what was found. The exit status is 1 when there is any.
-  a table               log without gaps, data files there with the right size and row count, offsets in
-                        order and once (I3)
+  a table               log without gaps or broken files, checkpoints and checksum files that come to what the
+                        commits come to; data files there with the right size and row count; offsets in order
+                        and once (I3)
   a served directory    journal frames, segments, indexes and checkpoint agree, and each table
   a segment file        batches, checksums, offsets, indexes`,
 		Args: cobra.ExactArgs(1),
@@ -99,7 +100,16 @@ func checkTable(ctx context.Context, out io.Writer, store *storeFlags, target st
 	if err != nil {
 		return 0, err
 	}
+	log, err := deltalog.Check(ctx, st)
+	if err != nil {
+		return 0, fmt.Errorf("check %s: %w", target, err)
+	}
+	faults := printFindings(out, log)
 	t, err := table.Open(ctx, st, table.Config{})
+	var unsupported *deltalog.UnsupportedError
+	if err != nil && faults > 0 && ctx.Err() == nil && !errors.As(err, &unsupported) {
+		return faults, nil // its data cannot be looked at, for a reason that was printed
+	}
 	if err != nil {
 		return 0, fmt.Errorf("open table %s: %w", target, err)
 	}
@@ -107,5 +117,5 @@ func checkTable(ctx context.Context, out io.Writer, store *storeFlags, target st
 	if err = errors.Join(err, t.Log.Close()); err != nil {
 		return 0, err
 	}
-	return printFindings(out, findings), nil
+	return faults + printFindings(out, findings), nil
 }
