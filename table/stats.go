@@ -6,7 +6,8 @@ import (
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/ledgerlake/ledgerlake/internal/parquet"
 )
 
 // statsColumns say which columns get statistics.
@@ -45,96 +46,59 @@ func (c statsColumns) wants(path string, n int) bool {
 	return false
 }
 
-// statsBuilder collects what add.stats says, batch by batch, without an allocation a row.
-type statsBuilder struct {
-	rows int64
-	root []*statsNode // nil entries have no statistics
-}
-
 // statsNode is a struct (kids) or a leaf. Lists and maps are leaves of which only nulls are counted.
 type statsNode struct {
-	name  string
-	kids  []*statsNode
-	nulls int64
-	span  span
+	name   string
+	path   []string
+	typ    arrow.DataType
+	kids   []*statsNode
+	wanted bool
 }
 
-func newStatsBuilder(schema *arrow.Schema, c statsColumns) *statsBuilder {
+// statsTree is what statistics a file of these columns gets.
+func statsTree(schema *arrow.Schema, c statsColumns) []*statsNode {
 	leaf := 0
-	return &statsBuilder{root: statsNodes(schema.Fields(), "", c, &leaf)}
+	return statsNodes(schema.Fields(), nil, c, &leaf)
 }
 
-func statsNodes(fields []arrow.Field, prefix string, c statsColumns, leaf *int) []*statsNode {
+func statsNodes(fields []arrow.Field, prefix []string, c statsColumns, leaf *int) []*statsNode {
 	out := make([]*statsNode, len(fields))
 	for i, f := range fields {
-		path := prefix + f.Name
+		n := &statsNode{name: f.Name, path: append(prefix[:len(prefix):len(prefix)], f.Name), typ: f.Type}
+		out[i] = n
 		if t, ok := f.Type.(*arrow.StructType); ok {
-			out[i] = &statsNode{name: f.Name, kids: statsNodes(t.Fields(), path+".", c, leaf)}
+			n.kids = statsNodes(t.Fields(), n.path, c, leaf)
 			continue
 		}
-		if c.wants(path, *leaf) {
-			out[i] = &statsNode{name: f.Name, span: newSpan(f.Type, c.prefix)}
-		}
+		n.wanted = c.wants(strings.Join(n.path, "."), *leaf)
 		*leaf++
 	}
 	return out
 }
 
-func (b *statsBuilder) add(rb arrow.RecordBatch) {
-	b.rows += rb.NumRows()
-	for i, n := range b.root {
-		n.add(rb.Column(i), nil)
-	}
-}
-
-// add takes a column. A row is null when it or a struct around it is.
-func (n *statsNode) add(a arrow.Array, parents []arrow.Array) {
-	if n == nil {
-		return
-	}
-	if a.NullN() > 0 {
-		parents = append(parents[:len(parents):len(parents)], a)
-	}
-	if n.kids != nil {
-		s := a.(*array.Struct)
-		for i, k := range n.kids {
-			k.add(s.Field(i), parents)
-		}
-		return
-	}
-	if len(parents) == 0 {
-		n.span.addAll(a)
-		return
-	}
-	for i := range a.Len() {
-		if !valid(parents, i) {
-			n.nulls++
-		}
-	}
-	n.span.add(a, parents)
-}
-
-func valid(arrays []arrow.Array, i int) bool {
-	for _, a := range arrays {
-		if a.IsNull(i) {
-			return false
-		}
-	}
-	return true
-}
-
-// json gives the statistics as add.stats holds them.
-func (b *statsBuilder) json() string {
-	out := append([]byte(`{"numRecords":`), strconv.FormatInt(b.rows, 10)...)
+// statsJSON gives the statistics as add.stats holds them, from what the encoder has seen of the values.
+func statsJSON(w *parquet.Writer, tree []*statsNode, prefix int) string {
+	out := append([]byte(`{"numRecords":`), strconv.FormatInt(w.Rows(), 10)...)
 	object := func(name string, leaf func(dst []byte, n *statsNode) ([]byte, bool)) {
-		if o, ok := statsObject(nil, b.root, leaf); ok {
+		if o, ok := statsObject(nil, tree, leaf); ok {
 			out = append(append(append(out, `,"`...), name...), `":`...)
 			out = append(out, o...)
 		}
 	}
-	object("minValues", func(dst []byte, n *statsNode) ([]byte, bool) { return n.span.appendMin(dst) })
-	object("maxValues", func(dst []byte, n *statsNode) ([]byte, bool) { return n.span.appendMax(dst) })
-	object("nullCount", func(dst []byte, n *statsNode) ([]byte, bool) { return strconv.AppendInt(dst, n.nulls, 10), true })
+	bound := func(up bool) func(dst []byte, n *statsNode) ([]byte, bool) {
+		return func(dst []byte, n *statsNode) ([]byte, bool) {
+			if b, ok := w.Bounds(n.path...); ok && b.Any {
+				return appendBound(dst, n.typ, b, up, prefix)
+			}
+			return dst, false
+		}
+	}
+	object("minValues", bound(false))
+	object("maxValues", bound(true))
+	object("nullCount", func(dst []byte, n *statsNode) ([]byte, bool) {
+		nulls, ok := w.Nulls(n.path...)
+		return strconv.AppendInt(dst, nulls, 10), ok
+	})
 	return string(append(out, `,"tightBounds":true}`...))
 }
 
@@ -143,7 +107,7 @@ func statsObject(dst []byte, nodes []*statsNode, leaf func([]byte, *statsNode) (
 	start, any := len(dst), false
 	dst = append(dst, '{')
 	for _, n := range nodes {
-		if n == nil {
+		if n.kids == nil && !n.wanted {
 			continue
 		}
 		before := len(dst)

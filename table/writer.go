@@ -22,7 +22,7 @@ type WriterOptions struct {
 	Snapshot *deltalog.Snapshot
 	// PartitionValues, serialized, of a table with partition columns. Batches then lack these columns.
 	PartitionValues map[string]*string
-	// RowGroupBytes and RowGroupRows end a row group, whichever comes first: raw bytes, default 64 MiB, and
+	// RowGroupBytes and RowGroupRows end a row group, whichever comes first: raw bytes, default 32 MiB, and
 	// rows, default 1 Mi.
 	RowGroupBytes int64
 	RowGroupRows  int64
@@ -33,7 +33,7 @@ func (o WriterOptions) withDefaults(t *Table) WriterOptions {
 		o.Snapshot = t.current()
 	}
 	if o.RowGroupBytes == 0 {
-		o.RowGroupBytes = 64 << 20
+		o.RowGroupBytes = 32 << 20
 	}
 	if o.RowGroupRows == 0 {
 		o.RowGroupRows = 1 << 20
@@ -68,11 +68,12 @@ type FileWriter struct {
 	out   *countingWriter
 	pq    *parquet.Writer
 	order *orderCheck
-	stats *statsBuilder
+	stats string // as the action has them
 	rows  int64
 	err   error // sticky
 	done  bool
 
+	statsColumns     statsColumns
 	group, groupRows int64 // raw bytes and rows in the row group
 	written          int64 // by an encoder that is released
 }
@@ -101,7 +102,7 @@ func (t *Table) NewFileWriter(ctx context.Context, opts WriterOptions) (*FileWri
 	if w.order, err = newOrderCheck(w.schema, t.Names); err != nil {
 		return nil, err
 	}
-	w.stats = newStatsBuilder(w.schema, statsColumnsOf(meta.Configuration))
+	w.statsColumns = statsColumnsOf(meta.Configuration)
 	return w, nil
 }
 
@@ -143,7 +144,6 @@ func (w *FileWriter) write(rb arrow.RecordBatch) error {
 	if err := w.groups(rb); err != nil {
 		return err
 	}
-	w.stats.add(rb)
 	w.rows += rb.NumRows()
 	return nil
 }
@@ -188,7 +188,9 @@ func (w *FileWriter) start() error {
 		return err
 	}
 	w.sink, w.out = sink, &countingWriter{w: bufio.NewWriterSize(sink, 64<<10)}
-	w.pq, err = w.t.pool.NewWriter(w.out, w.schema, parquet.Options{Codec: parquet.Snappy, Opaque: w.t.Names.Value})
+	w.pq, err = w.t.pool.NewWriter(w.out, w.schema, parquet.Options{
+		Codec: parquet.Snappy, Opaque: w.t.Names.Value, KeepBytes: decidingBytes(w.statsColumns.prefix),
+	})
 	return err
 }
 
@@ -242,6 +244,7 @@ func (w *FileWriter) finish() error {
 	if err := w.pq.Close(); err != nil {
 		return err
 	}
+	w.stats = statsJSON(w.pq, statsTree(w.schema, w.statsColumns), w.statsColumns.prefix)
 	return w.out.w.Flush()
 }
 
@@ -251,7 +254,7 @@ func (w *FileWriter) add() deltalog.Add {
 		values = map[string]*string{}
 	}
 	a := deltalog.Add{Path: w.name, PartitionValues: values, Size: w.out.n, ModificationTime: w.t.cfg.Clock().UnixMilli(),
-		DataChange: true, Stats: w.stats.json()}
+		DataChange: true, Stats: w.stats}
 	if w.order.on {
 		tag := w.order.ranges.tag()
 		a.Tags = map[string]*string{RangesTag: &tag}

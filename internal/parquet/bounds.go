@@ -25,6 +25,7 @@ type Bounds struct {
 	MinBytes, MaxBytes []byte
 	MinCut, MaxCut     bool
 
+	lists            int64  // rows in which the outermost list is null
 	minWord, maxWord uint64 // the first 8 bytes of MinBytes and MaxBytes
 }
 
@@ -130,14 +131,16 @@ func firstWord(v []byte) uint64 {
 // merge adds what is known of more values of the same leaf.
 func (b *Bounds) merge(o *Bounds) {
 	b.Nulls += o.Nulls
+	b.lists += o.lists
 	b.NaN = b.NaN || o.NaN
 	if !o.Any {
 		return
 	}
 	if !b.Any {
-		nulls, nan, lo, hi := b.Nulls, b.NaN, append(b.MinBytes[:0], o.MinBytes...), append(b.MaxBytes[:0], o.MaxBytes...)
+		nulls, lists, nan := b.Nulls, b.lists, b.NaN
+		lo, hi := append(b.MinBytes[:0], o.MinBytes...), append(b.MaxBytes[:0], o.MaxBytes...)
 		*b = *o
-		b.Nulls, b.NaN, b.MinBytes, b.MaxBytes = nulls, nan, lo, hi
+		b.Nulls, b.lists, b.NaN, b.MinBytes, b.MaxBytes = nulls, lists, nan, lo, hi
 		return
 	}
 	b.ints(o.MinInt, o.MaxInt)

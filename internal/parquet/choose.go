@@ -26,10 +26,11 @@ func (c *column) choose() {
 		if c.opaque {
 			return
 		}
-		c.codeBytes(sampleValues)
-		if c.repeats(len(c.codes)) && !c.dict.full() {
-			c.encoding = encDictionary
-			return
+		if c.codeBytes(sampleValues / 8); 2*c.dict.n <= len(c.codes) { // else do not look further
+			if c.codeBytes(sampleValues); c.repeats(len(c.codes)) && !c.dict.full() {
+				c.encoding = encDictionary
+				return
+			}
 		}
 		c.dict.reset()
 	}
@@ -50,7 +51,7 @@ func chooseInts[T int32 | int64](c *column, v []T, width int) int {
 	n := 0
 	for _, x := range v {
 		c.dict.number(uint64(x)&mask[T](), width)
-		if n++; c.dict.n > max(16, sampleValues/8) {
+		if n++; c.dict.n > max(16, sampleValues/8) || n == sampleValues/8 && 2*c.dict.n > n {
 			break
 		}
 	}

@@ -45,11 +45,8 @@ type column struct {
 	slots   int
 	values  int
 	partial bool
-	def     []uint8
-	rep     []uint8
-	plain   []byte  // headroom, then values as PLAIN has them; booleans as a byte each
-	i32     []int32 // or these
-	i64     []int64
+	pending         // in use within write and flush
+	kept    pending // in between
 
 	// The chunk that is being filled.
 	out      blocks // data pages with their headers
@@ -63,8 +60,29 @@ type column struct {
 	file     Bounds // of the chunks before
 }
 
-// scratch is memory that means nothing between two steps; the columns of a writer share it.
+// pending are the levels and values of a page.
+type pending struct {
+	def   []uint8
+	rep   []uint8
+	plain []byte  // headroom, then values as PLAIN has them; booleans as a byte each
+	i32   []int32 // or these
+	i64   []int64
+}
+
+// set copies o.
+func (p *pending) set(o *pending) {
+	p.def, p.rep = append(p.def[:0], o.def...), append(p.rep[:0], o.rep...)
+	p.plain, p.i32, p.i64 = append(p.plain[:0], o.plain...), append(p.i32[:0], o.i32...), append(p.i64[:0], o.i64...)
+}
+
+func (p *pending) clear() {
+	p.def, p.rep, p.plain, p.i32, p.i64 = p.def[:0], p.rep[:0], p.plain[:0], p.i32[:0], p.i64[:0]
+}
+
+// scratch is memory that means nothing between two calls. Whatever writes at the moment has one, so that the
+// columns of all files that are open share a few that stay in the processor's cache.
 type scratch struct {
+	free       pending // for the page of the column that is at work
 	idx, idx2  []int32
 	def2, rep2 []uint8
 	page, comp []byte
@@ -75,15 +93,42 @@ type scratch struct {
 const methodUnknown Codec = -1
 
 func (c *column) reset() {
-	c.startPage()
+	c.slots, c.values, c.partial = 0, 0, false
+	c.kept.clear()
 	c.startChunk()
 	c.file.reset()
 }
 
 func (c *column) startPage() {
 	c.slots, c.values, c.partial = 0, 0, false
-	c.def, c.rep, c.i32, c.i64 = c.def[:0], c.rep[:0], c.i32[:0], c.i64[:0]
-	c.plain = append(c.plain[:0], make([]byte, headroom)...)
+	c.clear()
+	c.plain = append(c.plain, make([]byte, headroom)...)
+}
+
+// A page that holds less than both of these when a batch ends waits for the next one: pages should not be tiny.
+const (
+	leastBytes = 64 << 10
+	leastRows  = 8 << 10
+)
+
+// take makes the page that waits the one at work. All columns of a writer fill their pages in the same memory,
+// one after the other, so that it stays in the processor's cache.
+func (c *column) take() {
+	c.pending, c.free = c.free, pending{}
+	if c.slots == 0 {
+		c.startPage()
+		return
+	}
+	c.set(&c.kept)
+	c.kept.clear()
+}
+
+// leave keeps what there is of a page, and leaves the memory to the next column.
+func (c *column) leave() {
+	if c.slots > 0 {
+		c.kept.set(&c.pending)
+	}
+	c.free, c.pending = c.pending, pending{}
 }
 
 func (c *column) startChunk() {
@@ -96,6 +141,8 @@ func (c *column) startChunk() {
 
 // write appends all rows of a column of a batch.
 func (c *column) write(a arrow.Array) error {
+	c.take()
+	defer c.leave()
 	rows := a.Len()
 	for from := 0; from < rows; {
 		to := c.fits(a, from)
@@ -120,11 +167,23 @@ func (c *column) write(a arrow.Array) error {
 		}
 		from = to
 	}
+	if c.slots >= leastRows || c.size() >= leastBytes {
+		return c.flush()
+	}
 	return nil
 }
 
-// size is the number of bytes of the values of the page.
-func (c *column) size() int { return len(c.plain) - headroom + 4*len(c.i32) + 8*len(c.i64) }
+// end writes the last page of a chunk.
+func (c *column) end() error {
+	c.take()
+	defer c.leave()
+	return c.flush()
+}
+
+// size is the number of bytes of the values.
+func (p *pending) size() int {
+	return max(0, len(p.plain)-headroom) + 4*len(p.i32) + 8*len(p.i64)
+}
 
 // flush encodes the page, compresses it and appends it to the chunk.
 func (c *column) flush() error {

@@ -9,13 +9,25 @@ import (
 
 // Pool keeps the buffers of writers for files of the same columns. The zero value is ready for use.
 type Pool struct {
-	writers sync.Pool
-	blocks  blockPool
+	writers   sync.Pool
+	scratches sync.Pool
+	blocks    blockPool
 }
 
-// maxScratch is the largest buffer of a page that waits for another file: a single huge value must not hold
-// memory for ever.
+// maxScratch is the largest page whose memory is used again.
 const maxScratch = 2 << 20
+
+// scratch gives memory to work in; it goes back to scratches.
+func (p *Pool) scratch() *scratch {
+	if s, ok := p.scratches.Get().(*scratch); ok && cap(s.free.plain) <= maxScratch && cap(s.idx) <= maxScratch {
+		return s
+	}
+	return &scratch{}
+}
+
+// maxKept is the largest buffer of a column that waits for another file: a single huge value must not hold
+// memory for ever.
+const maxKept = 256 << 10
 
 // NewWriter begins a file, as the function does.
 func (p *Pool) NewWriter(sink io.Writer, schema *arrow.Schema, opts Options) (*Writer, error) {
@@ -23,7 +35,7 @@ func (p *Pool) NewWriter(sink io.Writer, schema *arrow.Schema, opts Options) (*W
 		w.reset(sink)
 		return w, nil
 	}
-	return newWriter(sink, schema, opts, &p.blocks)
+	return newWriter(sink, schema, opts, p)
 }
 
 // Put takes the buffers of a writer that nobody uses any more, closed or not.
@@ -31,11 +43,10 @@ func (p *Pool) Put(w *Writer) {
 	w.sink = nil
 	for _, c := range w.cols {
 		c.out.reset()
-		c.plain = keep(c.plain, maxScratch)
-		c.def, c.rep, c.i32, c.i64 = keep(c.def, maxScratch), keep(c.rep, maxScratch), keep(c.i32, maxScratch), keep(c.i64, maxScratch)
-		c.dict.page = keep(c.dict.page, maxScratch)
+		k := &c.kept
+		k.plain, k.def, k.rep, k.i32, k.i64 = keep(k.plain, maxKept), keep(k.def, maxKept), keep(k.rep, maxKept), keep(k.i32, maxKept), keep(k.i64, maxKept)
+		c.dict.page = keep(c.dict.page, maxDictBytes)
 	}
-	*w.cols[0].scratch = scratch{} // a few pages: cheaper made again than watched
 	p.writers.Put(w)
 }
 

@@ -51,6 +51,7 @@ type Writer struct {
 	opts   Options
 	layout *layout
 	cols   []*column
+	pool   *Pool
 
 	offset    int64 // bytes written
 	groupRows int64
@@ -63,10 +64,10 @@ type Writer struct {
 
 // NewWriter begins a file. Nothing is written before the first row group ends.
 func NewWriter(sink io.Writer, schema *arrow.Schema, opts Options) (*Writer, error) {
-	return newWriter(sink, schema, opts, &blockPool{})
+	return newWriter(sink, schema, opts, &Pool{})
 }
 
-func newWriter(sink io.Writer, schema *arrow.Schema, opts Options, pool *blockPool) (*Writer, error) {
+func newWriter(sink io.Writer, schema *arrow.Schema, opts Options, pool *Pool) (*Writer, error) {
 	opts = opts.withDefaults()
 	if err := opts.validate(); err != nil {
 		return nil, err
@@ -82,11 +83,10 @@ func newWriter(sink io.Writer, schema *arrow.Schema, opts Options, pool *blockPo
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{schema: schema, opts: opts, layout: l}
-	shared := &scratch{}
+	w := &Writer{schema: schema, opts: opts, layout: l, pool: pool}
 	for _, x := range l.leaves {
 		opaque := opts.Opaque != "" && len(x.path) == 1 && x.path[0] == opts.Opaque
-		w.cols = append(w.cols, &column{leaf: x, opts: &w.opts, codec: codec, opaque: opaque, scratch: shared, out: blocks{pool: pool}})
+		w.cols = append(w.cols, &column{leaf: x, opts: &w.opts, codec: codec, opaque: opaque, out: blocks{pool: &pool.blocks}})
 	}
 	w.reset(sink)
 	return w, nil
@@ -113,7 +113,10 @@ func (w *Writer) Write(rb arrow.RecordBatch) error {
 			return w.fail(fmt.Errorf("column %q is %s, of the file %s", f.Name, got, f.Type))
 		}
 	}
+	scratch := w.pool.scratch()
+	defer w.pool.scratches.Put(scratch)
 	for _, c := range w.cols {
+		c.scratch = scratch
 		if err := c.write(rb.Column(c.column)); err != nil {
 			return w.fail(err)
 		}
@@ -135,7 +138,7 @@ func (w *Writer) Rows() int64 { return w.rows + w.groupRows }
 func (w *Writer) Size() int64 {
 	n := w.offset
 	for _, c := range w.cols {
-		n += int64(c.out.size + c.size())
+		n += int64(c.out.size + c.kept.size())
 	}
 	return n
 }
@@ -158,7 +161,10 @@ func (w *Writer) EndRowGroup() error {
 	t.reset(w.metadata)
 	t.elem()
 	t.list(1, thriftStruct, len(w.cols))
+	scratch := w.pool.scratch()
+	defer w.pool.scratches.Put(scratch)
 	for _, c := range w.cols {
+		c.scratch = scratch
 		if err := w.chunk(t, c); err != nil {
 			return err
 		}
@@ -182,7 +188,7 @@ func (w *Writer) EndRowGroup() error {
 
 // chunk writes the chunk of a column, and what the footer says of it.
 func (w *Writer) chunk(t *thrift, c *column) error {
-	if err := c.flush(); err != nil {
+	if err := c.end(); err != nil {
 		return w.fail(err)
 	}
 	start, dict := w.offset, int64(0)
@@ -332,4 +338,19 @@ func (w *Writer) Bounds(path ...string) (*Bounds, bool) {
 		}
 	}
 	return nil, false
+}
+
+// Nulls counts the rows in which a column is null, or a struct around it: one of values, of lists or of maps
+// that is not itself in a list or map. It is complete after Close.
+func (w *Writer) Nulls(path ...string) (int64, bool) {
+	for _, c := range w.cols {
+		switch {
+		case len(c.path) < len(path) || !slices.Equal(c.path[:len(path)], path):
+		case c.maxRep == 0 && len(c.path) == len(path):
+			return c.file.Nulls, true
+		case c.maxRep > 0 && len(c.path) > len(path) && c.steps[len(path)-1].list:
+			return c.file.lists, true
+		}
+	}
+	return 0, false
 }

@@ -158,6 +158,10 @@ func checkBounds(t *testing.T, w *Writer, tab arrow.Table) {
 	for i := range int(tab.NumCols()) {
 		f := tab.Schema().Field(i)
 		a := column0(t, tab.Column(i))
+		nulls, ok := w.Nulls(f.Name)
+		if strukt := f.Type.ID() == arrow.STRUCT; ok == strukt || ok && nulls != int64(a.NullN()) {
+			t.Fatalf("column %s: %d nulls (%v), want %d", f, nulls, ok, a.NullN())
+		}
 		b, ok := w.Bounds(f.Name)
 		if nested := arrow.IsNested(f.Type.ID()); ok == nested {
 			t.Fatalf("column %s has bounds: %v", f, ok)
