@@ -31,6 +31,10 @@ func (s *Server) offsetFetch(r *request) (kmsg.Response, error) {
 	for _, rg := range req.Groups {
 		og := kmsg.NewOffsetFetchResponseGroup()
 		og.Group = rg.Group
+		if og.ErrorCode = s.groups.mayFetch(rg.Group, deref(rg.MemberID), rg.MemberEpoch); og.ErrorCode != codeNone {
+			resp.Groups = append(resp.Groups, og)
+			continue
+		}
 		if rg.Topics == nil {
 			var err error
 			if og.Topics, err = s.allPositions(r, rg.Group, req.RequireStable); err != nil {
@@ -56,6 +60,17 @@ func (s *Server) offsetFetch(r *request) (kmsg.Response, error) {
 		resp.Groups = append(resp.Groups, og)
 	}
 	return resp, nil
+}
+
+// mayFetch refuses a member of the newer protocol that is not in its present epoch.
+func (c *coordinator) mayFetch(group, id string, epoch int32) int16 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cg := c.consumers[group]
+	if cg == nil || id == "" && epoch < 0 {
+		return codeNone
+	}
+	return cg.check(id, epoch)
 }
 
 func (s *Server) position(group string, tp record.TopicPartition, stable bool) kmsg.OffsetFetchResponseGroupTopicPartition {

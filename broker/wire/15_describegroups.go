@@ -8,7 +8,7 @@ import (
 
 // DescribeGroups, key 15, versions 0 to 6.
 //
-// An unknown group is Dead, and from version 6 on GROUP_ID_NOT_FOUND. A group that only has positions is Empty.
+// Classic groups only. An unknown group is Dead, and from version 6 on GROUP_ID_NOT_FOUND. A group that only has positions is Empty.
 func apiDescribeGroups() api {
 	return api{key: 15, name: "DescribeGroups", min: 0, max: 6, handle: (*Server).describeGroups}
 }
@@ -29,6 +29,11 @@ func (c *coordinator) describe(name string, version int16) kmsg.DescribeGroupsRe
 	out.Group = name
 	g := c.groups[name]
 	if g == nil {
+		if c.consumers[name] != nil {
+			out.State = string(stateDead)
+			out.ErrorCode, out.ErrorMessage = codeGroupIDNotFound, msgOf(errors.New("the group is not a classic one"))
+			return out
+		}
 		if c.offsets.has(name) {
 			out.State = string(stateEmpty)
 			return out

@@ -10,7 +10,7 @@ import (
 
 // ListGroups, key 16, versions 0 to 5 (filter by state from 4, by type from 5).
 //
-// Lists groups with members and groups with positions only. All are classic.
+// Lists groups with members, of both protocols, and groups with positions only.
 func apiListGroups() api {
 	return api{key: 16, name: "ListGroups", min: 0, max: 5, handle: (*Server).listGroups}
 }
@@ -44,8 +44,15 @@ func (c *coordinator) list() []kmsg.ListGroupsResponseGroup {
 			add(name, g.protocolType, g.state)
 		}
 	}
+	for name, g := range c.consumers {
+		add(name, "consumer", g.state())
+		out[len(out)-1].GroupType = "consumer"
+	}
 	for _, name := range stored {
 		g := c.groups[name]
+		if c.consumers[name] != nil {
+			continue
+		}
 		if g == nil {
 			add(name, "consumer", stateEmpty)
 		} else if len(g.members) == 0 {

@@ -72,6 +72,13 @@ func (c *coordinator) mayCommitTxn(group, id string, instance *string, generatio
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if cg := c.consumers[group]; cg != nil {
+		code := cg.check(id, generation)
+		if code == codeStaleMemberEpoch {
+			code = codeIllegalGeneration // what producers know
+		}
+		return code
+	}
 	g := c.groups[group]
 	switch {
 	case c.closed:

@@ -39,7 +39,7 @@ func (c *coordinator) mayDelete(name string) (int16, error) {
 	defer c.mu.Unlock()
 	g := c.groups[name]
 	switch {
-	case g != nil && len(g.members) > 0:
+	case c.memberCount(name) > 0:
 		return codeNonEmptyGroup, errors.New("the group has members")
 	case g == nil && !c.offsets.has(name):
 		return codeGroupIDNotFound, errors.New("there is no such group")

@@ -51,6 +51,13 @@ func (s *Server) offsetDelete(r *request) (kmsg.Response, error) {
 func (c *coordinator) subscribed(name string) (map[string]bool, int16) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if cg := c.consumers[name]; cg != nil {
+		out := map[string]bool{}
+		for t := range cg.topics {
+			out[t] = true
+		}
+		return out, codeNone
+	}
 	g := c.groups[name]
 	switch {
 	case name == "":

@@ -57,6 +57,10 @@ const (
 	codeProducerFenced          int16 = 90
 	codeUnknownTopicID          int16 = 100
 	codeTxnIDNotFound           int16 = 105
+	codeFencedMemberEpoch       int16 = 110
+	codeUnreleasedInstanceID    int16 = 111
+	codeUnsupportedAssignor     int16 = 112
+	codeStaleMemberEpoch        int16 = 113
 	codeUnsupportedEndpoint     int16 = 115
 	codeTxnAbortable            int16 = 120
 	codeInvalidRegex            int16 = 128

@@ -45,6 +45,8 @@ type Config struct {
 	IOTimeout             time.Duration // a peer must take or give 1 MiB in this time; default 30 s
 	MaxTransactionTimeout time.Duration // longest that a producer may ask for; default 15 min
 	GroupJoinDelay        time.Duration // an empty group waits so long for more members; default 200 ms
+	ConsumerHeartbeat     time.Duration // members of the newer group protocol are told to send one so often; default 3 s
+	ConsumerSession       time.Duration // ... and are removed after this time without one; default 45 s
 	OffsetsRetention      time.Duration // positions of a group go so long after its last member or, without members, its last commit; default 7 days, negative: never
 	DrainTimeout          time.Duration // Close waits so long for requests in work; default 5 s
 	Logger                *slog.Logger  // default: discard
@@ -64,6 +66,8 @@ func (c Config) withDefaults() Config {
 	def(&c.IdleTimeout, 10*time.Minute)
 	def(&c.IOTimeout, 30*time.Second)
 	def(&c.GroupJoinDelay, 200*time.Millisecond)
+	def(&c.ConsumerHeartbeat, 3*time.Second)
+	def(&c.ConsumerSession, 45*time.Second)
 	def(&c.MaxTransactionTimeout, 15*time.Minute)
 	def(&c.OffsetsRetention, 7*24*time.Hour)
 	def(&c.DrainTimeout, 5*time.Second)

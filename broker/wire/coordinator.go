@@ -27,17 +27,21 @@ type coordinator struct {
 	minSession time.Duration
 	maxSession time.Duration
 
-	mu     sync.Mutex
-	groups map[string]*group
-	given  int // pending ids of all groups
-	closed bool
+	consumerBeat, consumerSession time.Duration
+
+	mu        sync.Mutex
+	groups    map[string]*group         // of the classic protocol
+	consumers map[string]*consumerGroup // of the newer one; a name is in one of the two at most
+	given     int                       // pending ids of all groups
+	closed    bool
 }
 
 func newCoordinator(cfg Config, offsets *offsetStore, kept *held) *coordinator {
 	return &coordinator{
 		lg: cfg.Logger, offsets: offsets, kept: kept, joinDelay: cfg.GroupJoinDelay,
 		minSession: cfg.minSessionTimeout, maxSession: cfg.maxSessionTimeout,
-		groups: map[string]*group{},
+		consumerBeat: cfg.ConsumerHeartbeat, consumerSession: cfg.ConsumerSession,
+		groups: map[string]*group{}, consumers: map[string]*consumerGroup{},
 	}
 }
 
@@ -46,6 +50,11 @@ func (c *coordinator) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
+	for _, g := range c.consumers {
+		for _, m := range g.members {
+			m.stopTimers()
+		}
+	}
 	for _, g := range c.groups {
 		g.stopTimer()
 		for _, t := range g.pending {
@@ -63,13 +72,23 @@ func (c *coordinator) close() {
 func (c *coordinator) alive(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	g := c.groups[name]
-	return g != nil && len(g.members) > 0
+	return c.memberCount(name) > 0
+}
+
+// memberCount counts the members of a group of either protocol.
+func (c *coordinator) memberCount(name string) int {
+	if g := c.groups[name]; g != nil {
+		return len(g.members)
+	}
+	if g := c.consumers[name]; g != nil {
+		return len(g.members)
+	}
+	return 0
 }
 
 // newGroup gives nil when there is no room for one more.
 func (c *coordinator) newGroup(name string) *group {
-	if len(c.groups) >= maxGroups || !c.kept.take(groupCost(name)) {
+	if len(c.groups)+len(c.consumers) >= maxGroups || !c.kept.take(groupCost(name)) {
 		return nil
 	}
 	g := &group{
@@ -83,10 +102,14 @@ func (c *coordinator) newGroup(name string) *group {
 // reap forgets a group without members and positions.
 func (c *coordinator) reap(g *group) {
 	if g.state == stateEmpty && len(g.members) == 0 && len(g.pending) == 0 && !c.offsets.has(g.name) && c.groups[g.name] == g {
-		g.stopTimer()
-		delete(c.groups, g.name)
-		c.kept.add(-groupCost(g.name))
+		c.drop(g)
 	}
+}
+
+func (c *coordinator) drop(g *group) {
+	g.stopTimer()
+	delete(c.groups, g.name)
+	c.kept.add(-groupCost(g.name))
 }
 
 // joinRequest is a JoinGroup, free of the wire.
@@ -155,6 +178,8 @@ func (c *coordinator) joinLocked(r joinRequest) (joinResult, *member, *group) {
 	case r.session < c.minSession || r.session > c.maxSession:
 		return fail(codeInvalidSessionTimeout)
 	case r.protocolType == "" || len(r.protocols) == 0:
+		return fail(codeInconsistentProtocol)
+	case c.consumers[r.group] != nil: // one without members is not kept
 		return fail(codeInconsistentProtocol)
 	}
 	g := c.groups[r.group]
@@ -474,10 +499,13 @@ func (c *coordinator) mayCommit(groupName, id string, instance *string, generati
 	if c.closed {
 		return codeCoordinatorNotAvailable
 	}
-	g := c.groups[groupName]
-	if generation < 0 && (g == nil || len(g.members) == 0) {
+	if generation < 0 && c.memberCount(groupName) == 0 {
 		return codeNone
 	}
+	if cg := c.consumers[groupName]; cg != nil {
+		return cg.check(id, generation)
+	}
+	g := c.groups[groupName]
 	if g == nil {
 		return codeIllegalGeneration
 	}

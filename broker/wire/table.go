@@ -18,7 +18,7 @@ func buildTable(log broker.Log) map[int16]api {
 		apiAPIVersions(), apiCreateTopics(), apiDeleteTopics(), apiDeleteRecords(),
 		apiInitProducerID(), apiOffsetForLeaderEpoch(), apiDescribeACLs(), apiCreateACLs(), apiDeleteACLs(), apiDescribeConfigs(),
 		apiDeleteGroups(), apiElectLeaders(), apiListPartitionReassignments(), apiOffsetDelete(), apiDescribeClientQuotas(),
-		apiDescribeCluster(),
+		apiDescribeCluster(), apiConsumerGroupHeartbeat(), apiConsumerGroupDescribe(),
 	}
 	if _, ok := log.(configSetter); ok {
 		rows = append(rows, apiAlterConfigs(), apiIncrementalAlterConfigs())
