@@ -63,6 +63,18 @@ func (e *RangeError) Error() string {
 	return fmt.Sprintf("partition %d: the table stands at offset %d, the commit begins at %d (%s)", e.Partition, e.Want, e.Got, what)
 }
 
+// EpochError says that a newer owner of a partition has committed: this writer is not its owner any more. Take a
+// new lease, and begin again where the table stands, if the partition is yours.
+type EpochError struct {
+	Partition int32
+	Epoch     int64 // of the request
+	Newest    int64 // of the partition
+}
+
+func (e *EpochError) Error() string {
+	return fmt.Sprintf("partition %d: a newer owner has committed (epoch %d, ours is %d)", e.Partition, e.Newest, e.Epoch)
+}
+
 // FencedError says that a range is in the table already as a whole: another writer was faster, or an earlier
 // try of the same request got in.
 type FencedError struct {

@@ -63,7 +63,8 @@ func permanent(err error) bool {
 func stale(err error) bool {
 	var r *committer.RangeError
 	var f *committer.FencedError
-	return errors.As(err, &r) || errors.As(err, &f) || errors.Is(err, committer.ErrSchemaChanged)
+	var e *committer.EpochError
+	return errors.As(err, &r) || errors.As(err, &f) || errors.As(err, &e) || errors.Is(err, committer.ErrSchemaChanged)
 }
 
 // pause gives the time to wait before try n, from 1, with jitter.

@@ -29,6 +29,10 @@ var sdks = map[string][]string{
 	"github.com/twmb/franz-go/pkg/kmsg":  {"broker/kafka", "broker/wire"},
 	"github.com/aws/aws-sdk-go-v2":       {"objstore/s3"},
 	"github.com/aws/smithy-go":           {"objstore/s3"},
+	"golang.org/x/oauth2":                {"objstore/gs"},
+	"github.com/Azure":                   {"objstore/az"},
+	"github.com/hashicorp/raft":          {"committer/raft"},
+	"github.com/hashicorp/raft-wal":      {"committer/raft"},
 	"github.com/apache/pulsar-client-go": {"broker/pulsar"},
 }
 

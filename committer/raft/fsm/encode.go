@@ -119,17 +119,17 @@ func decodeShape(r *reader) Shape {
 }
 
 // minRequest is the least number of bytes of an encoded request.
-const minRequest = 15
+const minRequest = 14
 
 func (q *Request) encode(w *writer) {
 	w.str(q.ID)
 	w.str(q.App)
-	w.int(q.Epoch)
 	w.count(len(q.Ranges))
 	for _, x := range q.Ranges {
 		w.int(int64(x.Partition))
 		w.int(x.From)
 		w.int(x.To)
+		w.int(x.Epoch)
 	}
 	w.str(q.Incarnation)
 	w.str(q.Schema)
@@ -148,9 +148,9 @@ func (q *Request) encode(w *writer) {
 }
 
 func decodeRequest(r *reader) Request {
-	q := Request{ID: r.str(), App: r.str(), Epoch: r.int()}
-	for range r.count(3) {
-		q.Ranges = append(q.Ranges, Range{Partition: int32(r.int()), From: r.int(), To: r.int()})
+	q := Request{ID: r.str(), App: r.str()}
+	for range r.count(4) {
+		q.Ranges = append(q.Ranges, Range{Partition: int32(r.int()), From: r.int(), To: r.int(), Epoch: r.int()})
 	}
 	q.Incarnation, q.Schema, q.Meta, q.Proto = r.str(), r.str(), r.str(), r.str()
 	q.Lines, q.Operation, q.Parameters = r.bytes(), r.str(), r.texts()

@@ -101,7 +101,7 @@ func TestEpochs(t *testing.T) {
 	lease := func() int64 {
 		return s.Apply(&fsm.Lease{Table: "t", App: "app", Partitions: []int32{0}}).Epoch
 	}
-	with := func(r fsm.Request, epoch int64) fsm.Request { r.Epoch = epoch; return r }
+	with := func(r fsm.Request, epoch int64) fsm.Request { r.Ranges[0].Epoch = epoch; return r }
 	old, young := lease(), lease()
 	if old >= young {
 		t.Fatalf("epochs %d, %d", old, young)
@@ -304,7 +304,7 @@ func randomCommand(rng *rand.Rand, s *fsm.State, i int) fsm.Command {
 		p := rng.Int32N(3)
 		at, _ := tab.Position(fsm.AppID("app", p))
 		r := request(fmt.Sprint("r", i, "-", j), p, at, at+1+rng.Int64N(5))
-		r.Meta, r.Epoch = tab.Shape().Meta, rng.Int64N(4)
+		r.Meta, r.Ranges[0].Epoch = tab.Shape().Meta, rng.Int64N(4)
 		if rng.IntN(6) == 0 {
 			r = fsm.Request{ID: r.ID, Operation: "OPTIMIZE", Read: v, Removes: []string{fmt.Sprint("f", rng.IntN(5))}, Meta: r.Meta, Proto: "p1",
 				Change: &fsm.Shape{Incarnation: "id-1", Meta: "m1", Proto: "p1"}}

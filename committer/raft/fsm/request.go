@@ -18,10 +18,11 @@ const (
 	maxText      = 512     // bytes of the text of an answer
 )
 
-// Range is a span of offsets of one partition, [From, To).
+// Range is a span of offsets of one partition, [From, To), and the right to commit it.
 type Range struct {
 	Partition int32
 	From, To  int64
+	Epoch     int64 // of the writer's lease of the partition; 0: none
 }
 
 // Shape is what a table's metadata and protocol are, as fingerprints.
@@ -46,7 +47,6 @@ func SchemaHash(schema string) string {
 type Request struct {
 	ID          string // the same for each try
 	App         string
-	Epoch       int64 // of the writer's lease; 0: none
 	Ranges      []Range
 	Incarnation string // that the writer believes in; empty: not checked
 	Schema      string // SchemaHash that the files were written for; empty: not checked

@@ -94,7 +94,7 @@ func (t *Table) admit(r *Request, plant Plant, again bool) Answer {
 		return Answer{Code: Incarnation, Text: shape.Incarnation}
 	}
 	for _, x := range r.Ranges {
-		if fence := t.fences[AppID(r.App, x.Partition)]; r.Epoch < fence && !again && plant != NoEpochCheck {
+		if fence := t.fences[AppID(r.App, x.Partition)]; x.Epoch < fence && !again && plant != NoEpochCheck {
 			return Answer{Code: Stale, Partition: x.Partition, At: fence} // I5
 		}
 	}
@@ -192,12 +192,12 @@ func (t *Table) take(v *Version, r *Request) {
 	for _, x := range r.Ranges {
 		id := AppID(r.App, x.Partition)
 		v.moves[id] = x.To
-		t.fences[id] = max(t.fences[id], r.Epoch)
+		t.fences[id] = max(t.fences[id], x.Epoch)
+		t.epoch = max(t.epoch, x.Epoch)
 		if t.fences[id] == 0 {
 			delete(t.fences, id)
 		}
 	}
-	t.epoch = max(t.epoch, r.Epoch)
 	v.Requests = append(v.Requests, *r)
 }
 

@@ -125,7 +125,7 @@ func TestTableMadeAgain(t *testing.T) {
 		}
 		r.do(r.m.Reopened(r.now, nil))
 		r.want("a", fsm.Lost, 0)
-		r.submit("b", 0, 1) // still for the old one
+		r.submit("b", 0, 1)                                                            // still for the old one
 		r.do(r.m.GetDone(r.now, next[publish.Get](r).Version, []byte("new one"), nil)) // made again once more? no
 		if g := next[publish.Get](r); g.Version != 2 {
 			t.Fatalf("%s: looks at version %d", name, g.Version)

@@ -78,7 +78,7 @@ func (x *writer) append() {
 	if x.w.chance(x.w.faults / 10) { // a writer with a fault of its own: it must be told
 		from = max(0, from+x.w.between(-3, 3))
 	}
-	r := &fsm.Request{ID: x.w.id("r"), App: app, Epoch: x.epoch, Ranges: []fsm.Range{{Partition: x.partition, From: from, To: from + x.w.between(1, 9)}},
+	r := &fsm.Request{ID: x.w.id("r"), App: app, Ranges: []fsm.Range{{Partition: x.partition, From: from, To: from + x.w.between(1, 9), Epoch: x.epoch}},
 		Incarnation: s.meta.ID, Schema: fsm.SchemaHash(s.meta.SchemaString)}
 	x.adds = []string{fmt.Sprintf("%s/%d/%d-%d/%d", r.ID, x.partition, from, r.Ranges[0].To, x.epoch)}
 	x.cur = r

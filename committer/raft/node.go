@@ -1,0 +1,223 @@
+package raft
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	hraft "github.com/hashicorp/raft"
+	wal "github.com/hashicorp/raft-wal"
+	"github.com/hashicorp/raft-wal/metadb"
+	"google.golang.org/grpc"
+
+	"github.com/ledgerlake/ledgerlake/committer/raft/fsm"
+	"github.com/ledgerlake/ledgerlake/committer/rpc"
+	"github.com/ledgerlake/ledgerlake/internal/vfs"
+)
+
+// Node is a running member of a group.
+type Node struct {
+	cfg     Config
+	port    *port
+	lock    io.Closer
+	meta    *metadb.BoltMetaDB // of log, which leaves it open
+	log     *wal.WAL
+	raft    *hraft.Raft
+	trans   *hraft.NetworkTransport
+	replica *replica
+	server  *grpc.Server
+	ctx     context.Context
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+	notify  chan bool
+
+	mu   sync.Mutex
+	term *term // nil while another node leads
+}
+
+// Open starts a node. It takes part in its group until Close.
+func Open(_ context.Context, cfg Config) (*Node, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	n := &Node{cfg: cfg, replica: &replica{state: fsm.New()}, notify: make(chan bool, 16)}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	if err := n.open(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open committer %s: %w", cfg.ID, err), n.Close())
+	}
+	return n, nil
+}
+
+func (n *Node) open() (err error) {
+	walDir := filepath.Join(n.cfg.Dir, "log")
+	if err := os.MkdirAll(walDir, 0o755); err != nil {
+		return fmt.Errorf("make directory: %w", err)
+	}
+	hlog := n.hclog()
+	if err := n.lockDir(); err != nil {
+		return err
+	}
+	n.meta = &metadb.BoltMetaDB{}
+	if n.log, err = wal.Open(walDir, wal.WithLogger(hlog), wal.WithMetaStore(n.meta)); err != nil {
+		return fmt.Errorf("open the log in %s: %w", walDir, err)
+	}
+	snaps, err := hraft.NewFileSnapshotStoreWithLogger(n.cfg.Dir, 2, hlog)
+	if err != nil {
+		return fmt.Errorf("open snapshots: %w", err)
+	}
+	if n.port, err = openPort(n.cfg); err != nil {
+		return err
+	}
+	n.cfg.Advertise = string(n.port.advertise)
+	n.trans = hraft.NewNetworkTransportWithConfig(&hraft.NetworkTransportConfig{
+		Stream: n.port.nodes, MaxPool: 4, Timeout: 10 * time.Second, Logger: hlog,
+	})
+	if err := n.bootstrap(snaps); err != nil {
+		return err
+	}
+	if n.raft, err = hraft.NewRaft(n.raftConfig(hlog), n.replica, n.log, n.log, snaps, n.trans); err != nil {
+		return err
+	}
+	n.wg.Go(n.lead)
+	n.server = rpc.NewServer(n)
+	n.wg.Go(func() { _ = n.server.Serve(n.port.writers) })
+	return nil
+}
+
+func (n *Node) raftConfig(hlog hclog.Logger) *hraft.Config {
+	c := hraft.DefaultConfig()
+	c.LocalID = hraft.ServerID(n.cfg.ID)
+	c.HeartbeatTimeout, c.ElectionTimeout = n.cfg.Heartbeat, n.cfg.Heartbeat
+	c.LeaderLeaseTimeout = n.cfg.Heartbeat * 2 / 3
+	c.SnapshotInterval, c.SnapshotThreshold = n.cfg.SnapshotInterval, n.cfg.SnapshotThreshold
+	c.TrailingLogs = n.cfg.SnapshotThreshold
+	c.NotifyCh = n.notify
+	c.ShutdownOnRemove = false
+	c.Logger = hlog
+	c.NoLegacyTelemetry = true
+	return c
+}
+
+// bootstrap writes the first list of members, when the directory is new.
+func (n *Node) bootstrap(snaps hraft.SnapshotStore) error {
+	if len(n.cfg.Members) == 0 {
+		return nil
+	}
+	old, err := hraft.HasExistingState(n.log, n.log, snaps)
+	if err != nil || old {
+		return err
+	}
+	var servers []hraft.Server
+	for _, m := range n.cfg.Members {
+		if m.ID == n.cfg.ID {
+			m.Addr = n.cfg.Advertise
+		}
+		servers = append(servers, hraft.Server{ID: hraft.ServerID(m.ID), Address: hraft.ServerAddress(m.Addr)})
+	}
+	return hraft.BootstrapCluster(n.raftConfig(n.hclog()), n.log, n.log, snaps, n.trans, hraft.Configuration{Servers: servers})
+}
+
+// Addr is where the node is reached.
+func (n *Node) Addr() string { return n.cfg.Advertise }
+
+// Close leaves the group without a word, as a crash does, but waits for what is under way here.
+func (n *Node) Close() error {
+	n.cancel()
+	var err error
+	if n.server != nil {
+		n.server.Stop()
+	}
+	if n.raft != nil {
+		err = n.raft.Shutdown().Error()
+	}
+	if n.port != nil {
+		err = errors.Join(err, n.port.close())
+	}
+	n.wg.Wait()
+	if n.trans != nil {
+		err = errors.Join(err, n.trans.Close())
+	}
+	if n.log != nil {
+		err = errors.Join(err, n.log.Close(), n.meta.Close())
+	}
+	if n.lock != nil {
+		err = errors.Join(err, n.lock.Close())
+	}
+	return err
+}
+
+// lockDir keeps a second process out, which would wait for the log's own lock without a word.
+func (n *Node) lockDir() error {
+	var err error
+	if n.lock, err = vfs.OS().Lock(filepath.Join(n.cfg.Dir, "lock")); err != nil {
+		return fmt.Errorf("lock %s (another committer may run there): %w", n.cfg.Dir, err)
+	}
+	return nil
+}
+
+// lead follows the leadership of this node.
+func (n *Node) lead() {
+	var stop func()
+	end := func() {
+		if stop != nil {
+			stop()
+			stop = nil
+		}
+	}
+	defer end()
+	for {
+		select {
+		case <-n.ctx.Done():
+			return
+		case leads := <-n.notify:
+			end()
+			if leads {
+				stop = n.startTerm()
+			}
+		}
+	}
+}
+
+// leading gives the term of this node, nil while another one leads.
+func (n *Node) leading() *term {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.term
+}
+
+func (n *Node) setTerm(t *term) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.term = t
+}
+
+// hclog hands the raft library's log on.
+func (n *Node) hclog() hclog.Logger {
+	return hclog.New(&hclog.LoggerOptions{Name: "raft", Level: hclog.Info, Output: lines{n.cfg.Logger}, DisableTime: true})
+}
+
+type lines struct{ log *slog.Logger }
+
+var _ io.Writer = lines{}
+
+func (l lines) Write(b []byte) (int, error) {
+	level := slog.LevelDebug // elections and peers that are away: of interest when something is wrong
+	text := bytes.TrimSpace(b)
+	for prefix, x := range map[string]slog.Level{"[ERROR]": slog.LevelWarn, "[WARN]": slog.LevelInfo, "[INFO]": slog.LevelDebug} {
+		if rest, ok := bytes.CutPrefix(text, []byte(prefix)); ok {
+			level, text = x, bytes.TrimSpace(rest)
+			break
+		}
+	}
+	l.log.Log(context.Background(), level, string(text))
+	return len(b), nil
+}

@@ -1,0 +1,218 @@
+package raft
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/ledgerlake/ledgerlake/committer/raft/fsm"
+	"github.com/ledgerlake/ledgerlake/committer/raft/publish"
+	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/objstore"
+)
+
+// runner carries out the leader's work on one table. Its loop is the only goroutine that touches the machine.
+type runner struct {
+	t        *term
+	name     string
+	view     tableView
+	events   chan func(m *publish.Machine, now time.Time) []publish.Effect
+	stored   chan publish.Stored
+	opened   chan struct{} // closed when the table is open, or failed
+	failed   error         // after opened: why the table cannot be used
+	hopeless bool          // ... and trying again will not help
+	store    objstore.Store
+	log      *deltalog.Log
+	wg       sync.WaitGroup
+	wake     *time.Timer
+
+	mu      sync.Mutex
+	callers map[string][]chan outcome
+	ended   bool
+	status  publish.Status
+	snap    *deltalog.Snapshot // newest that requests were checked against
+	shape   fsm.Shape          // of snap
+}
+
+// outcome is the answer to a request, or why there is none.
+type outcome struct {
+	answer fsm.Answer
+	err    error
+}
+
+func newRunner(t *term, name string) *runner {
+	return &runner{t: t, name: name, view: tableView{t.n.replica, name}, opened: make(chan struct{}), callers: map[string][]chan outcome{},
+		events: make(chan func(*publish.Machine, time.Time) []publish.Effect), stored: make(chan publish.Stored, 64)}
+}
+
+// run opens the table and works until the term ends.
+func (r *runner) run() {
+	defer r.end()
+	if !r.open() {
+		return
+	}
+	cfg := r.t.n.cfg
+	m := publish.New(publish.Config{Engine: cfg.Engine, NewID: uuid.NewString, Linger: cfg.Linger, MaxWaiting: cfg.MaxWaiting,
+		Verify: cfg.Verify}, r.name, r.view)
+	r.wake = time.NewTimer(0)
+	defer r.wake.Stop()
+	r.wg.Go(r.keep)
+	close(r.opened)
+	for {
+		select {
+		case <-r.t.ctx.Done():
+			return
+		case <-r.wake.C:
+			r.do(m, m.Tick(time.Now()))
+		case fn := <-r.events:
+			r.do(m, fn(m, time.Now()))
+		}
+		r.mu.Lock()
+		r.status = m.Status()
+		r.mu.Unlock()
+	}
+}
+
+// end answers whoever still waits, and waits for the calls under way.
+func (r *runner) end() {
+	r.t.forget(r)
+	r.mu.Lock()
+	r.ended = true
+	callers := r.callers
+	r.callers = nil
+	r.mu.Unlock()
+	for _, list := range callers {
+		for _, c := range list {
+			c <- outcome{err: errNotLeader}
+		}
+	}
+	r.wg.Wait()
+	if r.log != nil {
+		_ = r.log.Close()
+	}
+}
+
+// post hands an event to the loop.
+func (r *runner) post(fn func(m *publish.Machine, now time.Time) []publish.Effect) {
+	select {
+	case r.events <- fn:
+	case <-r.t.ctx.Done():
+	}
+}
+
+// do carries effects out.
+func (r *runner) do(_ *publish.Machine, effects []publish.Effect) {
+	for _, e := range effects {
+		switch e := e.(type) {
+		case publish.Propose:
+			f := r.t.apply(e.Command) // here, so that proposals keep their order
+			r.wg.Go(func() {
+				res, err := f.wait()
+				r.post(func(m *publish.Machine, now time.Time) []publish.Effect { return m.Proposed(now, e.Command, res, err) })
+			})
+		case publish.Put:
+			r.wg.Go(func() { r.put(e) })
+		case publish.Get:
+			r.wg.Go(func() { r.get(e) })
+		case publish.Reply:
+			r.answer(e.ID, outcome{e.Answer, e.Err})
+		case publish.Stored:
+			select {
+			case r.stored <- e:
+			default: // the log catches up later by itself
+			}
+		case publish.Reopen:
+			r.wg.Go(func() {
+				err := r.reopen(e)
+				r.post(func(m *publish.Machine, now time.Time) []publish.Effect { return m.Reopened(now, err) })
+			})
+		case publish.Wake:
+			r.wake.Reset(max(0, time.Until(e.At)))
+		}
+	}
+}
+
+func (r *runner) put(e publish.Put) {
+	ctx, cancel := context.WithTimeout(r.t.ctx, r.t.n.cfg.StoreLimit)
+	defer cancel()
+	err := r.store.PutIfAbsent(ctx, deltalog.CommitKey(deltalog.Version(e.Version)), e.Data)
+	if err != nil && !errors.Is(err, objstore.ErrExists) {
+		r.t.n.cfg.Logger.Warn("publish", "table", r.name, "version", e.Version, "error", err)
+	}
+	r.post(func(m *publish.Machine, now time.Time) []publish.Effect { return m.PutDone(now, e.Version, err) })
+}
+
+func (r *runner) get(e publish.Get) {
+	ctx, cancel := context.WithTimeout(r.t.ctx, r.t.n.cfg.StoreLimit)
+	defer cancel()
+	data, err := r.store.Get(ctx, deltalog.CommitKey(deltalog.Version(e.Version)))
+	r.post(func(m *publish.Machine, now time.Time) []publish.Effect { return m.GetDone(now, e.Version, data, err) })
+}
+
+// keep lets the Delta log follow, which makes the checkpoints.
+func (r *runner) keep() {
+	for {
+		select {
+		case <-r.t.ctx.Done():
+			return
+		case e := <-r.stored:
+			if e.Version%10 == 0 { // it may have missed versions of others
+				_, _ = r.log.Snapshot(r.t.ctx)
+			}
+			r.log.Published(deltalog.Version(e.Version), e.Data)
+		}
+	}
+}
+
+// submit hands a request to the loop and waits for its answer.
+func (r *runner) submit(ctx context.Context, q fsm.Request, early bool) (fsm.Answer, error) {
+	c := make(chan outcome, 1)
+	r.mu.Lock()
+	if r.ended {
+		r.mu.Unlock()
+		return fsm.Answer{}, errNotLeader
+	}
+	r.callers[q.ID] = append(r.callers[q.ID], c)
+	r.mu.Unlock()
+	r.post(func(m *publish.Machine, now time.Time) []publish.Effect { return m.Submit(now, q, early) })
+	select {
+	case o := <-c:
+		return o.answer, o.err
+	case <-r.t.ctx.Done():
+		return fsm.Answer{}, errNotLeader
+	case <-ctx.Done():
+		r.leave(q.ID, c)
+		return fsm.Answer{}, fmt.Errorf("wait for the answer: %w", ctx.Err())
+	}
+}
+
+func (r *runner) leave(id string, c chan outcome) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := r.callers[id]
+	for i, x := range list {
+		if x == c {
+			list = append(list[:i], list[i+1:]...)
+			break
+		}
+	}
+	if len(list) == 0 {
+		delete(r.callers, id)
+	} else if r.callers != nil {
+		r.callers[id] = list
+	}
+}
+
+func (r *runner) answer(id string, o outcome) {
+	r.mu.Lock()
+	list := r.callers[id]
+	delete(r.callers, id)
+	r.mu.Unlock()
+	for _, c := range list {
+		c <- o
+	}
+}
