@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"math"
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
@@ -20,6 +19,9 @@ const scanBuffer = 32 << 10
 // scanWindow is the largest zstd window that needs no special decoder: compressors use more only when asked.
 const scanWindow = 8 << 20
 
+// keepHeaders is how many headers of a record a pooled Iterator may keep room for.
+const keepHeaders = 1 << 12
+
 // keepBlock is the largest snappy block whose memory is kept for the next batch.
 const keepBlock = 1 << 20
 
@@ -32,6 +34,7 @@ type Shape struct {
 // Pools of what a Scan uses; see the note at the pools of compressors.
 var (
 	windows     = sync.Pool{New: func() any { return &scanWindowed{buf: make([]byte, scanBuffer)} }}
+	iterators   = sync.Pool{New: func() any { return new(Iterator) }}
 	zstdStreams = sync.Pool{New: func() any { return newZstdStream(scanWindow) }}
 )
 
@@ -54,7 +57,7 @@ func (b Batch) ScanMemory() int64 {
 	src := b.Raw[HeaderSize:]
 	switch b.Codec() {
 	case None:
-		return 0
+		return 24 * int64(len(src)) // a batch of nothing but headers, see maxHeaders
 	case Snappy:
 		return scanBuffer + int64(largestSnappyBlock(src))
 	case LZ4:
@@ -125,6 +128,9 @@ func Scan(b Batch, maxBytes int, visit func(Shape) error) error {
 	if maxBytes <= 0 {
 		maxBytes = DefaultMaxBytes
 	}
+	if b.Codec() == None {
+		return scanPlain(b, visit)
+	}
 	w := windows.Get().(*scanWindowed)
 	defer windows.Put(w)
 	w.reset(b.Codec(), maxBytes)
@@ -133,11 +139,8 @@ func Scan(b Batch, maxBytes int, visit func(Shape) error) error {
 	switch codec := b.Codec(); {
 	case codec > Zstd:
 		return corrupt(posAttributes, int64(Zstd), int64(codec), "compression codec")
-	case codec != None && b.Count == 0 && len(body) == 0: // what is left of a batch after compaction
+	case b.Count == 0 && len(body) == 0: // what is left of a batch after compaction
 		return nil
-	case codec == None:
-		w.have, w.end, w.limit = body, true, math.MaxInt
-		return s.run()
 	case codec == Snappy:
 		return s.snappy(body)
 	}
@@ -150,6 +153,27 @@ func Scan(b Batch, maxBytes int, visit func(Shape) error) error {
 	}
 	defer release()
 	return s.run()
+}
+
+// scanPlain scans a batch that is not compressed: the Iterator is faster, and holds nothing but headers.
+func scanPlain(b Batch, visit func(Shape) error) error {
+	it := iterators.Get().(*Iterator)
+	defer func() {
+		if cap(it.headers) > keepHeaders {
+			it.headers = nil
+		}
+		it.data, it.rec = nil, Record{}
+		iterators.Put(it)
+	}()
+	if err := it.Reset(b); err != nil {
+		return err
+	}
+	for it.Next() {
+		if err := visit(Shape{Delta: int32(it.rec.Offset - b.BaseOffset), HasKey: it.rec.Key != nil}); err != nil {
+			return err
+		}
+	}
+	return it.Err()
 }
 
 // open makes the window read what the codec decompresses.

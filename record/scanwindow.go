@@ -10,7 +10,7 @@ type scanWindowed struct {
 	r     io.Reader
 	buf   []byte
 	block []byte // of snappy, decompressed
-	have  []byte // what is not read yet: of buf, or the whole records when they are not compressed
+	have  []byte // part of buf: what is not read yet
 	base  int64  // position of have in the records
 	limit int    // bytes that may still come
 	end   bool   // nothing follows have
@@ -54,6 +54,11 @@ func (w *scanWindowed) failed(err error) error {
 
 // skip goes n bytes on; false when there are fewer.
 func (w *scanWindowed) skip(n int64) bool {
+	if n >= 0 && n <= int64(len(w.have)) {
+		w.have = w.have[n:]
+		w.base += n
+		return true
+	}
 	for n > 0 {
 		w.fill(1)
 		k := min(n, int64(len(w.have)))
@@ -69,7 +74,9 @@ func (w *scanWindowed) skip(n int64) bool {
 
 // varlong reads a number of up to 64 bits; ok is false when there is none.
 func (w *scanWindowed) varlong() (v int64, ok bool) {
-	w.fill(10)
+	if len(w.have) < 10 {
+		w.fill(10)
+	}
 	v, next := readVarlong(w.have, 0)
 	if next < 0 {
 		return 0, false
@@ -81,7 +88,9 @@ func (w *scanWindowed) varlong() (v int64, ok bool) {
 
 // varint reads a number of up to 32 bits.
 func (w *scanWindowed) varint() (v int64, ok bool) {
-	w.fill(10)
+	if len(w.have) < 5 {
+		w.fill(5)
+	}
 	n, next := readVarint(w.have, 0)
 	if next < 0 {
 		return 0, false
