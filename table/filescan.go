@@ -306,7 +306,7 @@ func (f *fileScan) nextGroup() error {
 		start, n := f.start, meta.NumRows()
 		f.start += n
 		from, to := max(start, f.u.from), min(start+n, f.u.to)
-		if from >= to || f.skips(meta) {
+		if from >= to || f.skips(meta) || !f.filterGroup(meta) {
 			continue
 		}
 		f.left, f.at = to-from, from

@@ -160,6 +160,7 @@ type fileStats struct {
 	NumRecords *int64                     `json:"numRecords"`
 	MinValues  map[string]json.RawMessage `json:"minValues"`
 	MaxValues  map[string]json.RawMessage `json:"maxValues"`
+	NullCount  map[string]json.RawMessage `json:"nullCount"`
 }
 
 func statInt[T int32 | int64](raw json.RawMessage, dst *T) {

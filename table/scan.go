@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/internal/where"
 )
 
 // ScanOptions choose rows and columns. The zero value gives all.
@@ -32,6 +33,9 @@ type ScanOptions struct {
 	// MinTimestamp leaves out files and row groups all of whose rows are known to be older. Older rows next to
 	// newer ones are given: the caller looks at the timestamps.
 	MinTimestamp time.Time
+	// Where keeps only the rows for which it is true; nil keeps all. Files and row groups whose statistics rule
+	// it out are not read.
+	Where *where.Filter
 	// Parallel bounds the files read at the same time, ahead of the consumer. Default: the number of CPUs, at
 	// most 8.
 	Parallel int
@@ -68,7 +72,8 @@ type scan struct {
 	names           Names // of the system columns in data files and statistics
 	partitionColumn map[string]bool
 	ordered         bool
-	part, off       int // columns of the keys
+	part, off       int          // columns of the keys
+	where           *where.Bound // nil: all rows
 	probing         bool
 	streamAbove     int64 // size of files whose columns are read in pieces
 	buffer          int64 // size of a piece
@@ -120,6 +125,11 @@ func (t *Table) newScan(snap *deltalog.Snapshot, opts ScanOptions) (*scan, error
 	for _, c := range snap.Metadata().PartitionColumns {
 		s.partitionColumn[c] = true
 	}
+	if opts.Where != nil {
+		if s.where, err = opts.Where.Bind(full); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.project(full); err != nil {
 		return nil, err
 	}
@@ -143,15 +153,20 @@ func (s *scan) project(full *arrow.Schema) error {
 		}
 	}
 	s.out = arrow.NewSchema(slices.Clone(fields), nil)
-	if s.ordered {
-		add := func(name string) int {
-			i := slices.IndexFunc(fields, func(f arrow.Field) bool { return f.Name == name })
-			if f, ok := full.FieldsByName(name); i < 0 && ok {
-				fields = append(fields, f[0])
-				return len(fields) - 1
-			}
-			return i
+	add := func(name string) int {
+		i := slices.IndexFunc(fields, func(f arrow.Field) bool { return f.Name == name })
+		if f, ok := full.FieldsByName(name); i < 0 && ok {
+			fields = append(fields, f[0])
+			return len(fields) - 1
 		}
+		return i
+	}
+	if s.where != nil {
+		for _, name := range s.where.Columns() {
+			add(name)
+		}
+	}
+	if s.ordered {
 		s.part, s.off = add(s.t.Names.Partition), add(s.t.Names.Offset)
 		if s.part < 0 || s.off < 0 {
 			return fmt.Errorf("this version of the table has no columns %s and %s", s.t.Names.Partition, s.t.Names.Offset)
@@ -259,6 +274,10 @@ func (s *scan) readAhead(ctx context.Context, g *errgroup.Group, groups [][]*uni
 			g.Go(func() error {
 				defer close(out)
 				err := s.merge(ctx, group, func(c *chunk) error {
+					c, err := s.filterRows(ctx, c)
+					if c == nil || err != nil {
+						return err
+					}
 					select {
 					case out <- result{c: c}:
 						return nil
@@ -297,6 +316,9 @@ func (s *scan) units(ctx context.Context, snap *deltalog.Snapshot) (whole, forei
 			continue
 		}
 		if !s.opts.MinTimestamp.IsZero() && !b.maxTime.IsZero() && b.maxTime.Before(s.opts.MinTimestamp) {
+			continue
+		}
+		if !s.filterFile(a) {
 			continue
 		}
 		u := &unit{add: a, to: 1<<63 - 1, seq: seq}

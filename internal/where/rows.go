@@ -134,3 +134,16 @@ func Select(ctx context.Context, rb arrow.RecordBatch, keep []bool) (arrow.Recor
 	}
 	return out, nil
 }
+
+// LimitOf gives one value of a column as a Limit; false when it is null or cannot be compared.
+func LimitOf(a arrow.Array, i int) (Limit, bool) {
+	if a.IsNull(i) {
+		return Limit{}, false
+	}
+	get, err := getter(a)
+	if err != nil {
+		return Limit{}, false
+	}
+	v := get(i)
+	return Limit{Int: v.i, Float: v.f, Bytes: v.b, Decimal: v.d}, true
+}

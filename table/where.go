@@ -1,0 +1,246 @@
+package table
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/decimal128"
+	"github.com/apache/arrow-go/v18/parquet/metadata"
+	"github.com/apache/arrow-go/v18/parquet/schema"
+
+	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/internal/where"
+)
+
+// filterFile says whether a file can have rows that the scan's filter keeps, by what the log says about it.
+func (s *scan) filterFile(a *deltalog.Add) bool {
+	if s.where == nil {
+		return true
+	}
+	var st fileStats
+	if a.Stats != "" && json.Unmarshal([]byte(a.Stats), &st) != nil {
+		st = fileStats{} // statistics are advice: a file with broken ones is read
+	}
+	return s.where.MayMatch(func(column string, typ arrow.DataType) where.Stats {
+		i := s.schema.FieldIndices(column)[0]
+		name := s.stored[i].Name
+		if s.partitionColumn[column] {
+			return partitionStats(typ, a.PartitionValues[name])
+		}
+		out := where.Stats{TimesOff: true}
+		if st.NumRecords != nil {
+			out.Rows = *st.NumRecords
+			nulls := int64(-1)
+			statInt(st.NullCount[name], &nulls)
+			out.Nulls, out.NullsKnown = nulls, nulls >= 0
+		}
+		out.Min, out.MinSet = jsonLimit(st.MinValues[name], typ)
+		out.Max, out.MaxSet = jsonLimit(st.MaxValues[name], typ)
+		return out
+	})
+}
+
+// partitionStats are exact: all rows of a file have the value.
+func partitionStats(typ arrow.DataType, v *string) where.Stats {
+	a, err := partitionArray(typ, v, 1)
+	if err != nil {
+		return where.Stats{} // the read reports it
+	}
+	defer a.Release()
+	out := where.Stats{Rows: 1, NullsKnown: true}
+	l, ok := where.LimitOf(a, 0)
+	if a.IsNull(0) {
+		out.Nulls = 1
+	}
+	l.Bytes = append([]byte(nil), l.Bytes...)
+	out.Min, out.Max, out.MinSet, out.MaxSet = l, l, ok, ok
+	return out
+}
+
+// jsonLimit reads a value of add.stats.
+func jsonLimit(raw json.RawMessage, typ arrow.DataType) (l where.Limit, ok bool) {
+	if len(raw) == 0 || raw[0] == 'n' {
+		return l, false
+	}
+	switch typ := typ.(type) {
+	case *arrow.Int8Type, *arrow.Int16Type, *arrow.Int32Type, *arrow.Int64Type:
+		return l, json.Unmarshal(raw, &l.Int) == nil
+	case *arrow.Float32Type, *arrow.Float64Type:
+		return l, json.Unmarshal(raw, &l.Float) == nil
+	case *arrow.StringType:
+		var s string
+		err := json.Unmarshal(raw, &s)
+		l.Bytes = []byte(s)
+		return l, err == nil
+	case *arrow.Date32Type:
+		at, err := jsonTime(raw, time.DateOnly)
+		l.Int = int64(arrow.Date32FromTime(at))
+		return l, err == nil
+	case *arrow.TimestampType:
+		at, err := jsonTime(raw, time.RFC3339Nano, "2006-01-02T15:04:05.999999999")
+		if err != nil {
+			return l, false
+		}
+		v, err := arrow.TimestampFromTime(at, typ.Unit)
+		l.Int = int64(v)
+		return l, err == nil
+	case *arrow.Decimal128Type:
+		text := strings.Trim(string(raw), `"`)
+		if dot := strings.IndexByte(text, '.'); dot >= 0 && len(text)-dot-1 > int(typ.Scale) || strings.ContainsAny(text, "eE") {
+			return l, false // not as exact as the column
+		}
+		d, err := decimal128.FromString(text, 38, typ.Scale)
+		l.Decimal = d
+		return l, err == nil
+	}
+	return l, false
+}
+
+func jsonTime(raw json.RawMessage, layouts ...string) (at time.Time, err error) {
+	var s string
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return at, err
+	}
+	for _, layout := range layouts {
+		if at, err = time.Parse(layout, s); err == nil {
+			return at, nil
+		}
+	}
+	return at, err
+}
+
+// filterGroup says whether a row group can have rows that the scan's filter keeps, by its own statistics.
+func (f *fileScan) filterGroup(rg *metadata.RowGroupMetaData) bool {
+	if f.s.where == nil || f.s.probing {
+		return true
+	}
+	return f.s.where.MayMatch(func(column string, typ arrow.DataType) where.Stats {
+		i := f.s.schema.FieldIndices(column)[0]
+		switch {
+		case f.s.partitionColumn[column]:
+			return where.Stats{} // the file was chosen by it
+		case f.fields[i] < 0:
+			return where.Stats{Rows: rg.NumRows(), Nulls: rg.NumRows(), NullsKnown: true}
+		case !f.fr.Manifest.Fields[f.fields[i]].IsLeaf():
+			return where.Stats{}
+		}
+		return groupStats(rg, f.fr.Manifest.Fields[f.fields[i]].ColIndex, typ)
+	})
+}
+
+// groupStats reads the statistics of a column chunk, as far as they are of the column's own type: what the file
+// has in a narrower or another one is not ruled out.
+func groupStats(rg *metadata.RowGroupMetaData, leaf int, typ arrow.DataType) (out where.Stats) {
+	c, err := rg.ColumnChunk(leaf)
+	if err != nil {
+		return out
+	}
+	if set, err := c.StatsSet(); err != nil || !set {
+		return out
+	}
+	st, err := c.Statistics()
+	if err != nil {
+		return out
+	}
+	out.Rows = rg.NumRows()
+	if st.HasNullCount() {
+		out.Nulls, out.NullsKnown = st.NullCount(), true
+	}
+	if !st.HasMinMax() {
+		return out
+	}
+	ok := true
+	switch st := st.(type) {
+	case *metadata.Int32Statistics:
+		out.Min.Int, out.Max.Int = int64(st.Min()), int64(st.Max())
+		ok = arrow.IsInteger(typ.ID()) || typ.ID() == arrow.DATE32
+	case *metadata.Int64Statistics:
+		out.Min.Int, out.Max.Int = st.Min(), st.Max()
+		ok = arrow.IsInteger(typ.ID()) || sameUnit(st.Descr().LogicalType(), typ)
+	case *metadata.Float32Statistics:
+		out.Min.Float, out.Max.Float = float64(st.Min()), float64(st.Max())
+		ok = arrow.IsFloating(typ.ID())
+	case *metadata.Float64Statistics:
+		out.Min.Float, out.Max.Float = st.Min(), st.Max()
+		ok = arrow.IsFloating(typ.ID())
+	case *metadata.ByteArrayStatistics:
+		out.Min.Bytes, out.Max.Bytes = st.Min(), st.Max()
+		ok = typ.ID() == arrow.STRING
+	default:
+		ok = false
+	}
+	out.MinSet, out.MaxSet = ok, ok
+	return out
+}
+
+// sameUnit says whether integers of a Parquet column are times in the unit of the table's column.
+func sameUnit(l schema.LogicalType, typ arrow.DataType) bool {
+	t, ok := typ.(*arrow.TimestampType)
+	p, isTime := l.(schema.TimestampLogicalType)
+	if !ok || !isTime {
+		return false
+	}
+	switch p.TimeUnit() {
+	case schema.TimeUnitMillis:
+		return t.Unit == arrow.Millisecond
+	case schema.TimeUnitMicros:
+		return t.Unit == arrow.Microsecond
+	case schema.TimeUnitNanos:
+		return t.Unit == arrow.Nanosecond
+	}
+	return false
+}
+
+// filterRows gives the rows of a chunk that the filter keeps; nil when there are none. It takes the chunk over.
+func (s *scan) filterRows(ctx context.Context, c *chunk) (*chunk, error) {
+	if s.where == nil {
+		return c, nil
+	}
+	defer c.rb.Release()
+	keep, err := s.where.Rows(c.rb)
+	if err != nil {
+		return nil, err
+	}
+	rb, err := where.Select(ctx, c.rb, keep)
+	if err != nil {
+		return nil, err
+	}
+	if rb.NumRows() == 0 {
+		rb.Release()
+		return nil, nil
+	}
+	out := &chunk{rb: rb, file: c.file, width: c.width, row: c.row}
+	if c.parts != nil {
+		err = out.keyColumns(s.part, s.off)
+	}
+	return out, err
+}
+
+// RowGroups says how many row groups of a file a scan with these options reads, and how many it has.
+func (t *Table) RowGroups(ctx context.Context, snap *deltalog.Snapshot, a *deltalog.Add, opts ScanOptions) (read, of int, err error) {
+	s, err := t.newScan(snap, opts)
+	if err != nil {
+		return 0, 0, err
+	}
+	f, err := s.open(ctx, &unit{add: a, to: 1<<63 - 1})
+	if err != nil {
+		return 0, 0, fmt.Errorf("file %s: %w", a.Path, err)
+	}
+	defer f.close()
+	return f.wantedGroups()
+}
+
+// wantedGroups counts the row groups that can have rows of the scan.
+func (f *fileScan) wantedGroups() (read, of int, err error) {
+	defer recoverTo(&err)
+	for of = range f.pq.NumRowGroups() {
+		if meta := f.pq.MetaData().RowGroup(of); !f.skips(meta) && f.filterGroup(meta) {
+			read++
+		}
+	}
+	return read, f.pq.NumRowGroups(), nil
+}
