@@ -7,7 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// ErrInvalidKey is wrapped by the error of every method that is given a key which no backend could hold.
+// ErrInvalidKey is wrapped by the error of every method that is given a key which no backend could hold, or not
+// this one.
 var ErrInvalidKey = errors.New("invalid object key")
 
 // maxKey is the limit of S3, in bytes; the others take it over so that a table can move between stores.

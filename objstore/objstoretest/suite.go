@@ -323,8 +323,15 @@ func testOddKeys(t *testing.T, s objstore.Store) {
 		"with space", "p=100%/x", "%20", "a+b", "q?x=1", "h#ash", "quote'\"", "am&p", "co:lon", "semi;colon",
 		"\u00e4\u00f6\u00fc/\u65e5\u672c\u8a9e", "back\\slash", ".hidden", "t=2024-01-01 00%3A00%3A00/f", "tilde~", "br[ack]et{s}", "star*",
 	}
-	for _, k := range odd {
-		put(t, s, k, "data of "+k)
+	odd = slices.DeleteFunc(odd, func(k string) bool {
+		err := s.Put(t.Context(), k, []byte("data of "+k))
+		if err != nil && !errors.Is(err, objstore.ErrInvalidKey) {
+			t.Fatalf("Put(%q) = %v", k, err)
+		}
+		return err != nil // a backend may refuse what it would change
+	})
+	if len(odd) < 15 {
+		t.Errorf("only %q are taken", odd)
 	}
 	for _, k := range odd {
 		wantData(t, s, k, "data of "+k)

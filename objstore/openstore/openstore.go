@@ -1,7 +1,12 @@
 // Package openstore opens the object store that a URL names.
 //
-// Known are folders (a path or file://), s3://bucket/prefix (s3a:// too, as Hadoop writes it) and mem://,
-// which is a new store in memory at each call. Anything else is refused by name, with what to do instead.
+// Known are folders (a path or file://), s3://bucket/prefix (s3a:// too, as Hadoop writes it), gs://bucket/prefix,
+// az://container/prefix, abfss://container@account.dfs.core.windows.net/prefix and mem://, which is a new store in
+// memory at each call. Anything else is refused by name, with what to do instead.
+//
+// Credentials come from each vendor's own chain (packages s3, gs and az say which). For Azure the names that
+// delta-rs knows are taken, too: AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN,
+// AZURE_STORAGE_ENDPOINT.
 //
 // On S3 the versions of a table are ordered by conditional PUT, or by a lock table in DynamoDB that Spark and
 // delta-rs share (package dynamolog). All writers of a table must do the same; a mismatch that shows is refused
@@ -41,7 +46,7 @@ type Options struct {
 }
 
 // known is what messages offer.
-const known = "a path, file://, s3:// or mem://"
+const known = "a path, file://, s3://, gs://, az://, abfss:// or mem://"
 
 // Open gives the store at a path or URL.
 func Open(ctx context.Context, location string, opts Options) (objstore.Store, error) {
@@ -67,6 +72,14 @@ func Open(ctx context.Context, location string, opts Options) (objstore.Store, e
 			return nil, err
 		}
 		return openS3(ctx, scheme, bucket, prefix, opts)
+	case "gs":
+		bucket, prefix, err := bucketOf(location, rest)
+		if err != nil {
+			return nil, err
+		}
+		return openGS(ctx, bucket, prefix)
+	case "az", "abfs", "abfss":
+		return openAZ(location, scheme, rest)
 	}
 	return nil, fmt.Errorf("open %s: %s:// is not supported%s; use %s", location, scheme, instead(scheme), known)
 }
@@ -90,7 +103,11 @@ func instead(scheme string) string {
 		return " (write s3a:// or s3://)"
 	case "http", "https":
 		return " (for a store that speaks the S3 protocol write s3://bucket/prefix and give the URL as --s3-endpoint)"
-	case "hdfs", "dbfs", "wasb", "wasbs", "adl":
+	case "gcs":
+		return " (write gs://)"
+	case "azure", "adls", "wasb", "wasbs", "adl":
+		return " (write az://container/path or abfss://container@account.dfs.core.windows.net/path)"
+	case "hdfs", "dbfs":
 		return " (no put-if-absent is known for it)"
 	}
 	return ""

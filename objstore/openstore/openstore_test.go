@@ -18,7 +18,13 @@ import (
 func TestOpen(t *testing.T) {
 	root := t.TempDir()
 	opts := openstore.Options{S3Endpoint: "http://127.0.0.1:1", S3AccessKey: "a", S3SecretKey: "b"}
+	t.Setenv("STORAGE_EMULATOR_HOST", "127.0.0.1:1")
+	t.Setenv("AZURE_STORAGE_ACCOUNT_NAME", "account")
+	t.Setenv("AZURE_STORAGE_ACCOUNT_KEY", "a2V5")
 	for location, want := range map[string]string{
+		"gs://bucket/lake": "gs://bucket/lake",
+		"az://lake/t/":     "az://lake/t",
+		"abfss://lake@account.dfs.core.windows.net/t": "az://lake/t",
 		root:                              root,
 		root + "/a b":                     root + "/a b",
 		"file://" + root + "/a%20b":       root + "/a b",
@@ -42,9 +48,15 @@ func TestOpen(t *testing.T) {
 		"s3://b/x/../y":      "invalid object key",
 		"hdfs://nn/lake":     "hdfs:// is not supported",
 		"https://host/lake":  "--s3-endpoint",
-		"s3n://bucket/lake":  "s3a://",
-		"s3:/bucket/lake":    "two slashes",
-		"file:/lake":         "two slashes",
+		"gcs://bucket/lake":  "gs://",
+		"gs://":              "bucket",
+		"az://":              "container",
+		"wasbs://c@a.b/lake": "abfss://",
+		"abfss://c@a/lake":   "container@account",
+		"abfss://c@other.dfs.core.windows.net/lake": "AZURE_STORAGE_ACCOUNT_NAME",
+		"s3n://bucket/lake":                         "s3a://",
+		"s3:/bucket/lake":                           "two slashes",
+		"file:/lake":                                "two slashes",
 	} {
 		if _, err := openstore.Open(t.Context(), location, opts); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Open(%q) = %v, want an error with %q", location, err, want)

@@ -60,3 +60,21 @@ func Number(t testing.TB, variable string, normal int) int {
 	}
 	return n
 }
+
+// GoogleStorage starts a server of the Google Cloud Storage protocol, with the bucket lake, and gives its URL.
+func GoogleStorage(t *testing.T) string {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(cache(t), "bin", "fake-gcs-server")); err != nil {
+		Missing(t, "the server of Google's storage protocol", "run 'test/services/fakegcs.sh prepare' (minutes of CPU)")
+	}
+	dir, port := filepath.Join(t.TempDir(), "gcs"), FreePort(t, 0)
+	if _, err := command(t, nil, nil, script(t, "fakegcs.sh"), "start", dir, fmt.Sprint(port)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command(script(t, "fakegcs.sh"), "stop", dir).CombinedOutput(); err != nil {
+			t.Errorf("end fake-gcs-server: %v\n%s", err, out)
+		}
+	})
+	return fmt.Sprintf("http://127.0.0.1:%d", port)
+}

@@ -6,8 +6,8 @@
 #   npm.sh start NAME DIR PORT    returns when it answers
 #   npm.sh stop NAME DIR
 #
-# Any credentials do for dynalite. azurite has one account: devstoreaccount1, with the key that its own
-# documentation gives. Needs Node.js 20 or newer.
+# Any credentials do for dynalite. azurite has the account testaccount with the key dGVzdGtleQ==, which is
+# "testkey". Needs Node.js 20 or newer.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -66,7 +66,7 @@ start() { # NAME DIR PORT
   running "$dir" && return 0
   set_command "$1" "$dir" "$3"
   mkdir -p "$dir/data"
-  setsid "${server[@]}" </dev/null >"$dir/log" 2>&1 &
+  AZURITE_ACCOUNTS=testaccount:dGVzdGtleQ== setsid "${server[@]}" </dev/null >"$dir/log" 2>&1 &
   echo $! >"$dir/pid"
   for _ in $(seq 600); do
     (: <>"/dev/tcp/127.0.0.1/$3") 2>/dev/null && return 0

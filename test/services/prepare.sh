@@ -3,7 +3,7 @@
 #
 # One line for each says whether it is there. What is missing skips its tests, with the reason; with
 # CI=true it ends the run instead, so that CI never passes by testing less.
-# The S3 server costs minutes to build: it is built in CI, or when LEDGERLAKE_S3=1 asks for it.
+# The S3 and Google servers cost minutes to build: they are built in CI, or when LEDGERLAKE_S3=1 asks for it.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=$(realpath -m "${LEDGERLAKE_CACHE:-$here/../../.cache}")
@@ -28,8 +28,9 @@ try python-dynamo "delta-rs beside us on the lock table" "$here/venv.sh" dynamo
 try azurite "the Azure store" "$here/npm.sh" prepare azurite
 if [ "${CI:-}" = true ] || [ -n "${LEDGERLAKE_S3:-}" ] || [ -x "$cache/bin/versitygw" ]; then
   try versitygw "the S3 server's tests" "$here/versitygw.sh" prepare
+  try fake-gcs "the Google store" "$here/fakegcs.sh" prepare
 else
-  echo "versitygw: not built (LEDGERLAKE_S3=1 or CI=true builds it), so the S3 server's tests will be skipped"
+  echo "versitygw, fake-gcs: not built (LEDGERLAKE_S3=1 or CI=true builds it), so the tests of S3 and Google stores will be skipped"
 fi
 
 if [ "$missing" = 1 ] && [ "${CI:-}" = true ]; then
