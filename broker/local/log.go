@@ -165,8 +165,8 @@ func (l *Log) failure() error {
 // partition finds a partition.
 func (l *Log) partition(tp record.TopicPartition) (*partition, error) {
 	l.mu.RLock()
+	defer l.mu.RUnlock()
 	t := l.topics[tp.Topic]
-	l.mu.RUnlock()
 	if t == nil || tp.Partition < 0 || int(tp.Partition) >= len(t.partitions) {
 		return nil, fmt.Errorf("%s: %w", tp, broker.ErrUnknownTopic)
 	}

@@ -31,12 +31,12 @@ const (
 	minSegmentBytes = 1 << 10
 )
 
-// topic is one topic. Its partitions never change; its settings may.
+// topic is one topic. Its settings may change, and it may get more partitions.
 type topic struct {
 	name       string
 	id         [16]byte
 	cfg        atomic.Pointer[broker.TopicConfig]
-	partitions []*partition
+	partitions []*partition // guarded by Log.mu; replaced as a whole
 }
 
 func (t *topic) config() *broker.TopicConfig { return t.cfg.Load() }
@@ -238,25 +238,27 @@ func (l *Log) CreateTopic(_ context.Context, name string, cfg broker.TopicConfig
 	}
 	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80 // a version 4 UUID, as Kafka's ids are
 	t := l.newTopic(name, id, cfg)
-	if err := l.makeTopicDirs(t); err != nil {
+	if err := l.makePartitionDirs(t.partitions); err != nil {
 		return broker.TopicInfo{}, fmt.Errorf("create topic %s: %w: %w", name, broker.ErrStorage, err)
 	}
 	topics[name] = t.state(cfg)
-	deleting := slices.DeleteFunc(slices.Clone(l.deleting), func(dir string) bool { return t.hasDir(dir) })
-	if err := l.saveTopics(topics, deleting); err != nil {
+	if err := l.saveTopics(topics, withoutDirs(l.deleting, t.partitions)); err != nil {
 		return broker.TopicInfo{}, fmt.Errorf("create topic %s: %w", name, err)
 	}
 	l.setTopic(name, t)
 	return t.info(), nil
 }
 
-func (t *topic) hasDir(base string) bool {
-	return slices.ContainsFunc(t.partitions, func(p *partition) bool { return path.Base(p.dir) == base })
+// withoutDirs gives the names of directories that no partition has.
+func withoutDirs(names []string, partitions []*partition) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(dir string) bool {
+		return slices.ContainsFunc(partitions, func(p *partition) bool { return path.Base(p.dir) == dir })
+	})
 }
 
-// makeTopicDirs makes the directories, empty: a deleted topic of the same name may have left files.
-func (l *Log) makeTopicDirs(t *topic) error {
-	for _, p := range t.partitions {
+// makePartitionDirs makes the directories of partitions, empty: a deleted topic of the same name may have left files.
+func (l *Log) makePartitionDirs(partitions []*partition) error {
+	for _, p := range partitions {
 		if err := l.fs.RemoveAll(p.dir); err != nil {
 			return err
 		}

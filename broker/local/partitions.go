@@ -1,0 +1,69 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+// CreatePartitions gives a topic more partitions, total in all. They are durable when it returns; a crash before
+// leaves empty directories that nothing names.
+func (l *Log) CreatePartitions(_ context.Context, name string, total int32) error {
+	if err := l.enter(); err != nil {
+		return err
+	}
+	defer l.leave()
+	l.maintain.Lock()
+	defer l.maintain.Unlock()
+	l.mu.RLock()
+	t := l.topics[name]
+	l.mu.RUnlock()
+	if t == nil {
+		return fmt.Errorf("topic %s: %w", name, broker.ErrUnknownTopic)
+	}
+	cfg := *t.config()
+	if total <= cfg.Partitions {
+		return fmt.Errorf("%w: topic %s has %d partitions, %d are not more", broker.ErrInvalidTopic, name, cfg.Partitions, total)
+	}
+	var more []*partition
+	for i := cfg.Partitions; i < min(total, maxPartitions+1); i++ {
+		more = append(more, newPartition(l, t, i))
+	}
+	cfg.Partitions = total
+	if err := checkConfig(cfg); err != nil {
+		return err
+	}
+	if err := l.makePartitionDirs(more); err != nil {
+		return fmt.Errorf("add partitions to %s: %w: %w", name, broker.ErrStorage, err)
+	}
+	topics := l.states()
+	topics[name] = t.state(cfg)
+	if err := l.saveTopics(topics, withoutDirs(l.deleting, more)); err != nil {
+		return fmt.Errorf("add partitions to %s: %w", name, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t.partitions = append(slices.Clip(t.partitions), more...)
+	t.cfg.Store(&cfg)
+	return nil
+}
+
+// Size gives the bytes of a partition's segments.
+func (l *Log) Size(_ context.Context, tp record.TopicPartition) (n int64, err error) {
+	if l.isClosed() {
+		return 0, broker.ErrClosed
+	}
+	p, err := l.partition(tp)
+	if err != nil {
+		return 0, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.segs {
+		n += s.state().Size
+	}
+	return n, nil
+}
