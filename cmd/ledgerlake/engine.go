@@ -17,6 +17,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/broker/local"
 	"github.com/ledgerlake/ledgerlake/broker/wire"
+	"github.com/ledgerlake/ledgerlake/committer/rpc"
 	"github.com/ledgerlake/ledgerlake/flight"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
 	"github.com/ledgerlake/ledgerlake/objstore"
@@ -49,6 +50,7 @@ type engineConfig struct {
 	tiering   tiering.Config
 	upkeep    upkeep
 	openStore func(ctx context.Context, url string) (objstore.Store, error)
+	group     *rpc.Client // of committers; nil: the store alone orders versions
 	log       *slog.Logger
 }
 
@@ -157,7 +159,7 @@ func (e *engine) createTopics(ctx context.Context) error {
 
 func (e *engine) plan(topic string) *topicPlan {
 	return &topicPlan{
-		source: e.log, topic: topic, app: topic, openStore: e.cfg.openStore, tableURL: e.tableURL(topic),
+		source: e.log, topic: topic, app: topic, openStore: e.cfg.openStore, tableURL: e.tableURL(topic), group: e.cfg.group,
 		format: e.cfg.format, schema: e.cfg.schema, tiering: e.cfg.tiering, log: e.cfg.log,
 	}
 }

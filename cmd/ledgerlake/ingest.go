@@ -25,6 +25,7 @@ func newIngest() *cobra.Command {
 		store      storeFlags
 		plan       topicPlan
 		group      groupFlags
+		committers groupClient
 		schemaFile string
 		onGap      string
 		up         upkeep
@@ -63,6 +64,12 @@ TABLE_dead_letters and hold up nothing.`,
 				plan.app = plan.topic
 			}
 			plan.openStore = store.open
+			if plan.group, err = committers.open(); err != nil {
+				return err
+			}
+			if plan.group != nil {
+				defer plan.group.Close()
+			}
 			kcfg := conn.config("ledgerlake-ingest", plan.log)
 			src, err := kafka.Open(ctx, kcfg)
 			if err != nil {
@@ -102,6 +109,7 @@ TABLE_dead_letters and hold up nothing.`,
 	f := cmd.Flags()
 	conn.register(f)
 	store.register(f)
+	committers.register(f)
 	f.StringVar(&plan.topic, "topic", "", "topic to read (required)")
 	f.StringVar(&plan.tableURL, "table", "", "table: a path or s3://bucket/prefix; made when it is not there (required)")
 	f.StringVar(&plan.app, "app", "", "name under which positions are kept in the table (default: the topic)")

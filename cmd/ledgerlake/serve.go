@@ -29,6 +29,8 @@ func newServe() *cobra.Command {
 		topics     []string
 		schemaFile string
 		ready      string
+		committers groupClient
+		embedded   string
 	)
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -62,6 +64,11 @@ It listens without authentication: keep it on loopback or a network that you tru
 				return fmt.Errorf("make --dir: %w", err)
 			}
 			cfg.openStore = store.open
+			closeGroup, err := joinCommitters(cmd.Context(), &cfg, &committers, embedded)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, closeGroup()) }()
 			e, err := openEngine(cmd.Context(), cfg)
 			if err != nil {
 				return err
@@ -99,6 +106,8 @@ It listens without authentication: keep it on loopback or a network that you tru
 	flushFlags(f, &cfg.tiering)
 	cfg.upkeep.register(f)
 	store.register(f)
+	committers.register(f)
+	f.StringVar(&embedded, "committer-listen", "", "run a one-node group of committers inside, at this address, for this process and for ingests that are given --committer")
 	return cmd
 }
 

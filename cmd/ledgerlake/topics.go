@@ -11,7 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/ledgerlake/ledgerlake/broker"
-	"github.com/ledgerlake/ledgerlake/committer"
+	"github.com/ledgerlake/ledgerlake/committer/rpc"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/table"
@@ -28,6 +28,7 @@ type topicPlan struct {
 	format    string        // auto, json or raw
 	schema    *arrow.Schema // payload columns of a new table; nil: inferred from records
 	tiering   tiering.Config
+	group     *rpc.Client // that commits; nil: the store alone
 	log       *slog.Logger
 }
 
@@ -88,7 +89,7 @@ func (p *topicPlan) open(ctx context.Context) (*tiering.Tierer, *table.Table, er
 	cfg := p.tiering
 	cfg.Source, cfg.Topic, cfg.App = p.source, p.topic, p.app
 	cfg.Table, cfg.Format, cfg.Logger = t, format, p.log
-	cfg.Committer = committer.NewDirect(t.Log)
+	cfg.Committer = committerOf(p.group, t)
 	cfg.DeadLetterStore = func(ctx context.Context) (objstore.Store, error) {
 		return p.openStore(ctx, p.tableURL+"_dead_letters")
 	}
@@ -107,9 +108,14 @@ type tierers struct {
 }
 
 type tierer struct {
-	tr    *tiering.Tierer
-	table *table.Table
+	tr         *tiering.Tierer
+	table      *table.Table
+	partitions int32                   // that it reads
+	stop       context.CancelCauseFunc // ends this run
 }
+
+// errMorePartitions ends the run of a tierer, which reads the partitions that it began with.
+var errMorePartitions = errors.New("the topic has got more partitions")
 
 func newTierers(plan func(topic string) *topicPlan, log *slog.Logger) *tierers {
 	return &tierers{plan: plan, log: log, live: map[string]*tierer{}}
@@ -139,7 +145,7 @@ func (t *tierers) watch(ctx context.Context, log broker.Log, every time.Duration
 			if len(info.Name) > 1 && info.Name[:2] == "__" {
 				continue
 			}
-			t.start(ctx, info.Name)
+			t.start(ctx, info.Name, info.Config.Partitions)
 		}
 		select {
 		case <-ctx.Done():
@@ -149,10 +155,13 @@ func (t *tierers) watch(ctx context.Context, log broker.Log, every time.Duration
 	}
 }
 
-func (t *tierers) start(ctx context.Context, topic string) {
+func (t *tierers) start(ctx context.Context, topic string, partitions int32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.live[topic] != nil {
+	if x := t.live[topic]; x != nil {
+		if x.stop != nil && partitions > x.partitions {
+			x.stop(errMorePartitions)
+		}
 		return
 	}
 	t.live[topic] = &tierer{}
@@ -175,6 +184,10 @@ func (t *tierers) run(ctx context.Context, topic string) {
 			t.mu.Unlock()
 			return // deleted; watch starts it again if it is made again
 		}
+		if errors.Is(err, errMorePartitions) {
+			t.log.Info("tiering begins again", "topic", topic, "because", err)
+			continue
+		}
 		t.log.Error("tiering stopped, will be tried again", "topic", topic, "error", err, "delay", delay)
 		select {
 		case <-ctx.Done():
@@ -185,14 +198,25 @@ func (t *tierers) run(ctx context.Context, topic string) {
 }
 
 func (t *tierers) runOnce(ctx context.Context, topic string) error {
-	tr, tab, err := t.plan(topic).open(ctx)
+	plan := t.plan(topic)
+	parts, err := plan.source.Partitions(ctx, topic)
 	if err != nil {
 		return err
 	}
+	tr, tab, err := plan.open(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	t.mu.Lock()
-	t.live[topic] = &tierer{tr: tr, table: tab}
+	t.live[topic] = &tierer{tr: tr, table: tab, partitions: int32(len(parts)), stop: stop}
 	t.mu.Unlock()
-	return errors.Join(tr.Run(ctx), tr.Close(), tab.Log.Close())
+	err = tr.Run(ctx)
+	if cause := context.Cause(ctx); errors.Is(cause, errMorePartitions) && (err == nil || errors.Is(err, context.Canceled)) {
+		err = cause
+	}
+	return errors.Join(err, tr.Close(), tab.Log.Close())
 }
 
 // stats gives the counters of every topic that runs.
