@@ -167,9 +167,11 @@ func (r *rig) vector(f *deltalog.Add, rows ...uint16) {
 	r.t.Helper()
 	snap := r.snap()
 	if !slices.Contains(snap.ReaderFeatures(), "deletionVectors") {
-		p := deltalog.Protocol{MinReaderVersion: 3, MinWriterVersion: 7, ReaderFeatures: []string{"deletionVectors"},
-			WriterFeatures: []string{"deletionVectors", "appendOnly", "invariants"}}
-		if _, err := r.table.Log.Commit(r.t.Context(), deltalog.Commit{ReadVersion: snap.Version(), Operation: "UPGRADE PROTOCOL", Protocol: &p}); err != nil {
+		c, err := snap.Alter(deltalog.Change{Features: []string{"deletionVectors"}})
+		if err == nil {
+			_, err = r.table.Log.Commit(r.t.Context(), c)
+		}
+		if err != nil {
 			r.t.Fatal(err)
 		}
 		snap = r.snap()

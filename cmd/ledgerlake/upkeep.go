@@ -20,19 +20,23 @@ import (
 )
 
 // upkeep optimizes tables beside what fills them, now and then and gradually, so that a table that gets a file
-// every few seconds has a few dozen of them and not thousands. It opens each table for itself: whoever fills it
-// is not held up.
+// every few seconds has a few dozen of them and not thousands. More rarely it deletes files that no version of
+// the retention time needs, and cleans the transaction log: what a table costs does not grow with its age. It
+// opens each table for itself: whoever fills it is not held up.
 type upkeep struct {
 	interval  time.Duration
+	vacuum    time.Duration
 	target    byteSize
 	openStore func(ctx context.Context, url string) (objstore.Store, error)
 	tables    func(ctx context.Context) ([]string, error) // URLs
 	log       *slog.Logger
 }
 
+// register makes the flags. Files are deleted by default only where the field says how often beforehand.
 func (u *upkeep) register(f *pflag.FlagSet) {
 	u.target = 256 << 20
 	f.DurationVar(&u.interval, "optimize-interval", 5*time.Minute, "how often small files of a table are merged in the background; 0 never. Of several processes that fill one table let one do it")
+	f.DurationVar(&u.vacuum, "vacuum-interval", u.vacuum, "how often files that no version of the table's retention time (7 days) needs are deleted, and the old part of its log, as by `ledgerlake vacuum`; 0 never")
 	f.Var(&u.target, "optimize-target-size", "size of the files that this makes")
 }
 
@@ -41,33 +45,60 @@ const (
 	upkeepMaxBytes = 1 << 30 // of a table and round
 )
 
-// run works until ctx ends.
+// run works until ctx ends, one table at a time.
 func (u *upkeep) run(ctx context.Context) {
-	if u.interval <= 0 {
-		return
-	}
-	wait := rand.N(u.interval) // processes that start together do not work at the same moment
+	optimize, vacuum := newPace(u.interval), newPace(u.vacuum)
+	defer optimize.stop()
+	defer vacuum.stop()
 	for {
+		job := u.optimize
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(wait):
+		case <-optimize.due:
+			optimize.next()
+		case <-vacuum.due:
+			vacuum.next()
+			job = u.clean
 		}
-		wait = u.interval
 		urls, err := u.tables(ctx)
 		if err != nil && ctx.Err() == nil {
-			u.log.Warn("no table is optimized in this round", "error", err)
+			u.log.Warn("no table is maintained in this round", "error", err)
 		}
 		for _, url := range urls {
-			err := u.optimize(ctx, url)
+			err := u.withTable(ctx, url, job)
 			if err != nil && ctx.Err() == nil && !errors.Is(err, deltalog.ErrNotTable) {
-				u.log.Warn("optimize failed, will be tried again", "table", url, "error", err)
+				u.log.Warn("maintenance failed, will be tried again", "table", url, "error", err)
 			}
 		}
 	}
 }
 
-func (u *upkeep) optimize(ctx context.Context, url string) error {
+// pace says when the next round is due; never for an interval of 0.
+type pace struct {
+	every time.Duration
+	timer *time.Timer
+	due   <-chan time.Time
+}
+
+func newPace(every time.Duration) *pace {
+	p := &pace{every: every}
+	if every > 0 { // processes that start together do not work at the same moment
+		p.timer = time.NewTimer(rand.N(every))
+		p.due = p.timer.C
+	}
+	return p
+}
+
+func (p *pace) next() { p.timer.Reset(p.every) }
+
+func (p *pace) stop() {
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+}
+
+func (u *upkeep) withTable(ctx context.Context, url string, job func(context.Context, *table.Table) error) error {
 	store, err := u.openStore(ctx, url)
 	if err != nil {
 		return err
@@ -76,9 +107,23 @@ func (u *upkeep) optimize(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	_, err = maintenance.Optimize(ctx, t, maintenance.OptimizeOptions{Gradual: true, MinFiles: upkeepMinFiles,
+	return errors.Join(job(ctx, t), t.Close())
+}
+
+func (u *upkeep) optimize(ctx context.Context, t *table.Table) error {
+	_, err := maintenance.Optimize(ctx, t, maintenance.OptimizeOptions{Gradual: true, MinFiles: upkeepMinFiles,
 		MaxBytes: upkeepMaxBytes, TargetSize: int64(u.target), Logger: u.log})
-	return errors.Join(err, t.Close())
+	return err
+}
+
+// clean deletes what only versions older than the table's own retention times need.
+func (u *upkeep) clean(ctx context.Context, t *table.Table) error {
+	_, err := maintenance.Vacuum(ctx, t, maintenance.VacuumOptions{Logger: u.log})
+	if err != nil {
+		return err
+	}
+	_, err = maintenance.CleanLog(ctx, t, maintenance.CleanLogOptions{})
+	return err
 }
 
 // runBeside runs other until main ends, and waits for both.

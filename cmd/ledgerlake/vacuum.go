@@ -15,6 +15,7 @@ func newVacuum() *cobra.Command {
 		store     storeFlags
 		opts      maintenance.VacuumOptions
 		retention time.Duration
+		logOnly   bool
 		asJSON    bool
 	)
 	cmd := &cobra.Command{
@@ -26,10 +27,14 @@ that a reader holds a lease on. It never touches the transaction log, or files a
 with '_' or '.'.
 
 The retention time is the table's delta.deletedFileRetentionDuration, 7 days when it has none. After a vacuum
-versions older than that cannot be read or restored. Look first with --dry-run.`,
+versions older than that cannot be read or restored. Look first with --dry-run.
+
+With --log it cleans the transaction log instead: commits and checkpoints before the newest complete checkpoint
+that is older than the table's delta.logRetentionDuration, 30 days when it has none.`,
 		Example: `  ledgerlake vacuum ./data/lake/events --dry-run
   ledgerlake vacuum ./data/lake/events
-  ledgerlake vacuum s3://lake/events --lite          # reads the log alone, lists nothing`,
+  ledgerlake vacuum s3://lake/events --lite          # reads the log alone, lists nothing
+  ledgerlake vacuum ./data/lake/events --log --dry-run`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if opts.Logger, err = newLogger(cmd); err != nil {
@@ -39,6 +44,9 @@ versions older than that cannot be read or restored. Look first with --dry-run.`
 				opts.Retention, opts.Zero = retention, retention == 0
 			}
 			return withTable(cmd.Context(), &store, args[0], func(t *table.Table) error {
+				if logOnly {
+					return cleanLog(cmd, t, opts, asJSON)
+				}
 				report, err := maintenance.Vacuum(cmd.Context(), t, opts)
 				if err != nil && report.Deleted.Files == 0 {
 					return err
@@ -53,7 +61,23 @@ versions older than that cannot be read or restored. Look first with --dry-run.`
 	f.BoolVar(&opts.Force, "force", false, "allow a shorter --retention than the table's. Only when nothing reads older versions")
 	f.BoolVar(&opts.Lite, "lite", false, "find files by the log alone: fast, but leaves what crashed writers left")
 	f.BoolVar(&opts.DryRun, "dry-run", false, "list what would be deleted and delete nothing")
+	f.BoolVar(&logOnly, "log", false, "clean the transaction log, no data files; --retention is then that of the log")
 	f.BoolVar(&asJSON, "json", false, "print the report as one JSON object")
 	store.register(f)
 	return cmd
+}
+
+func cleanLog(cmd *cobra.Command, t *table.Table, vacuum maintenance.VacuumOptions, asJSON bool) error {
+	if vacuum.Lite || cmd.Flags().Changed("orphan-age") {
+		return errors.New("--log does not go with --lite and --orphan-age, which are for data files")
+	}
+	opts := maintenance.CleanLogOptions{DryRun: vacuum.DryRun, Force: vacuum.Force}
+	if cmd.Flags().Changed("retention") {
+		opts.Retention = &vacuum.Retention
+	}
+	report, err := maintenance.CleanLog(cmd.Context(), t, opts)
+	if err != nil && report.Removed.Files == 0 {
+		return err
+	}
+	return errors.Join(printReport(cmd.OutOrStdout(), asJSON, report), err)
 }
