@@ -35,17 +35,22 @@ type rangeList []Range
 // add takes the row after all others.
 func (l *rangeList) add(partition int32, offset int64) {
 	o := record.Offset(offset)
+	l.join(Range{partition, o, o + 1})
+}
+
+// join takes rows that come after all others.
+func (l *rangeList) join(r Range) {
 	if n := len(*l); n > 0 {
 		last := &(*l)[n-1]
-		if last.Partition == partition && last.To == o {
-			last.To = o + 1
+		if last.Partition == r.Partition && last.To == r.From {
+			last.To = r.To
 			return
 		}
 		if n >= 4*maxRanges {
 			*l = l.narrow()
 		}
 	}
-	*l = append(*l, Range{partition, o, o + 1})
+	*l = append(*l, r)
 }
 
 // narrow fills the smallest gaps until maxRanges are left, or one for each partition.

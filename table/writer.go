@@ -62,10 +62,9 @@ type FileWriter struct {
 	opts   WriterOptions
 	schema *arrow.Schema // of the batches and the file
 	name   string
-	ctx    context.Context //nolint:containedctx // the object is created with the first rows, under the writer's context
+	ctx    context.Context //nolint:containedctx // the object is created late, under the writer's context
 
-	sink  objstore.Writer
-	out   *countingWriter
+	out   output
 	pq    *parquet.Writer
 	order *orderCheck
 	stats string // as the action has them
@@ -78,7 +77,7 @@ type FileWriter struct {
 	written          int64 // by an encoder that is released
 }
 
-// NewFileWriter begins a data file. Nothing is written before the first rows; ctx must last until Close.
+// NewFileWriter begins a data file. Nothing is stored before the first row group ends; ctx must last until Close.
 func (t *Table) NewFileWriter(ctx context.Context, opts WriterOptions) (*FileWriter, error) {
 	opts = opts.withDefaults(t)
 	if err := opts.validate(); err != nil {
@@ -181,18 +180,72 @@ func (w *FileWriter) endGroup() error {
 	return w.pq.EndRowGroup()
 }
 
-// start creates the object.
-func (w *FileWriter) start() error {
-	sink, err := w.t.Store.Create(w.ctx, w.name)
-	if err != nil {
-		return err
+// EndRowGroup ends the row group before its time: what is Held goes to the store.
+func (w *FileWriter) EndRowGroup() error {
+	if w.done || w.err != nil || w.pq == nil {
+		return w.err
 	}
-	w.sink, w.out = sink, &countingWriter{w: bufio.NewWriterSize(sink, 64<<10)}
-	w.pq, err = w.t.pool.NewWriter(w.out, w.schema, parquet.Options{
+	if err := w.endGroup(); err != nil {
+		w.err = fmt.Errorf("write %s: %w", w.name, err)
+	}
+	return w.err
+}
+
+// Held is about the number of bytes that are encoded and not yet stored.
+func (w *FileWriter) Held() int64 {
+	if w.pq == nil {
+		return 0
+	}
+	return w.pq.Held()
+}
+
+// start begins to encode.
+func (w *FileWriter) start() (err error) {
+	w.out = output{file: w}
+	w.pq, err = w.t.pool.NewWriter(&w.out, w.schema, parquet.Options{
 		Codec: parquet.Snappy, Opaque: w.t.Names.Value, KeepBytes: decidingBytes(w.statsColumns.prefix),
 	})
 	return err
 }
+
+// Adopt takes over the rows of another writer as a row group of their own, without a copy, and ends that writer.
+// They come after all rows of this one. The other must be for the same files and must not be Stored.
+func (w *FileWriter) Adopt(o *FileWriter) error {
+	switch {
+	case w.done || o.done:
+		return ErrClosed
+	case w.err != nil || o.err != nil:
+		return errors.Join(w.err, o.err)
+	case o == w || o.t != w.t || o.Stored() || o.opts.Snapshot != w.opts.Snapshot || len(o.opts.PartitionValues) > 0:
+		return fmt.Errorf("write %s: rows of %s cannot be taken over", w.name, o.name)
+	case o.rows == 0:
+		return o.Abort()
+	}
+	if err := w.adopt(o); err != nil {
+		w.err = fmt.Errorf("write %s: %w", w.name, err)
+		return w.err
+	}
+	return o.Abort()
+}
+
+func (w *FileWriter) adopt(o *FileWriter) error {
+	if err := w.order.adopt(o.order); err != nil {
+		return err
+	}
+	if w.pq == nil {
+		if err := w.start(); err != nil {
+			return err
+		}
+	}
+	if err := w.pq.Adopt(o.pq); err != nil {
+		return err
+	}
+	w.rows, w.group, w.groupRows = w.rows+o.rows, 0, 0
+	return nil
+}
+
+// Stored says whether anything has gone to the store.
+func (w *FileWriter) Stored() bool { return w.out.sink != nil }
 
 // release gives the encoder's buffers to the next file.
 func (w *FileWriter) release() {
@@ -234,7 +287,7 @@ func (w *FileWriter) Close(ctx context.Context) (deltalog.Add, error) {
 	}
 	w.done = true
 	w.release()
-	if err := w.sink.Close(); err != nil {
+	if err := w.out.sink.Close(); err != nil {
 		return deltalog.Add{}, fmt.Errorf("publish %s: %w", w.name, err)
 	}
 	return w.add(), nil
@@ -245,7 +298,7 @@ func (w *FileWriter) finish() error {
 		return err
 	}
 	w.stats = statsJSON(w.pq, statsTree(w.schema, w.statsColumns), w.statsColumns.prefix)
-	return w.out.w.Flush()
+	return w.out.buf.Flush()
 }
 
 func (w *FileWriter) add() deltalog.Add {
@@ -269,21 +322,30 @@ func (w *FileWriter) Abort() error {
 	}
 	w.done = true
 	w.release()
-	if w.sink == nil {
+	if w.out.sink == nil {
 		return nil
 	}
-	return w.sink.Abort()
+	return w.out.sink.Abort()
 }
 
-// countingWriter gathers small writes and counts what there is.
-type countingWriter struct {
-	w *bufio.Writer
-	n int64
+// output is where the encoder writes to. The object is made with the first bytes.
+type output struct {
+	file *FileWriter
+	sink objstore.Writer
+	buf  *bufio.Writer
+	n    int64
 }
 
-func (c *countingWriter) Write(p []byte) (int, error) {
-	n, err := c.w.Write(p)
-	c.n += int64(n)
+func (o *output) Write(p []byte) (int, error) {
+	if o.sink == nil {
+		sink, err := o.file.t.Store.Create(o.file.ctx, o.file.name)
+		if err != nil {
+			return 0, err
+		}
+		o.sink, o.buf = sink, bufio.NewWriterSize(sink, 64<<10)
+	}
+	n, err := o.buf.Write(p)
+	o.n += int64(n)
 	return n, err
 }
 
@@ -332,5 +394,20 @@ func (c *orderCheck) check(rb arrow.RecordBatch) error {
 		c.ranges.add(p, o)
 		c.lastPart, c.lastOff, c.any = p, o, true
 	}
+	return nil
+}
+
+// adopt takes over rows that were checked elsewhere and come after those of c.
+func (c *orderCheck) adopt(o *orderCheck) error {
+	if !c.on {
+		return nil
+	}
+	if first := o.ranges[0]; c.any && (first.Partition < c.lastPart || first.Partition == c.lastPart && int64(first.From) <= c.lastOff) {
+		return fmt.Errorf("%w: partition %d offset %d after partition %d offset %d", ErrUnsorted, first.Partition, first.From, c.lastPart, c.lastOff)
+	}
+	for _, r := range o.ranges {
+		c.ranges.join(r)
+	}
+	c.lastPart, c.lastOff, c.any = o.lastPart, o.lastOff, true
 	return nil
 }

@@ -29,7 +29,9 @@ func (s *session) flush(ctx context.Context, outs []*output) (ranges []committer
 	all := merge(outs)
 	defer func() {
 		for _, r := range all.rest {
-			s.freeRows(r)
+			if r.rows != nil {
+				s.freeRows(r.rows)
+			}
 		}
 	}()
 	if len(all.ranges) == 0 {
@@ -72,7 +74,7 @@ func merge(outs []*output) *output {
 	}
 	all.lost = all.passed
 	slices.SortFunc(all.ranges, func(a, b committer.Range) int { return cmp.Compare(a.Partition, b.Partition) })
-	slices.SortFunc(all.rest, func(a, b *rows) int { return cmp.Compare(a.partition, b.partition) })
+	slices.SortFunc(all.rest, func(a, b piece) int { return cmp.Compare(a.partition, b.partition) })
 	slices.SortFunc(all.dead, func(a, b deadLetter) int {
 		return cmp.Or(cmp.Compare(a.partition, b.partition), cmp.Compare(a.offset, b.offset))
 	})
@@ -82,7 +84,10 @@ func merge(outs []*output) *output {
 // upload writes the shared file and publishes all files.
 func (s *session) upload(ctx context.Context, all *output) ([]deltalog.Add, error) {
 	files := all.files
-	if len(all.rest) > 0 {
+	switch {
+	case len(all.rest) == 1 && all.rest[0].file != nil:
+		files = append(files, all.rest[0].file)
+	case len(all.rest) > 0:
 		shared, err := s.shared(ctx, all.rest)
 		if err != nil {
 			abortAll(files)
@@ -111,13 +116,18 @@ func (s *session) upload(ctx context.Context, all *output) ([]deltalog.Add, erro
 }
 
 // shared writes the file of the partitions that are too small for one of their own.
-func (s *session) shared(ctx context.Context, rest []*rows) (*table.FileWriter, error) {
+func (s *session) shared(ctx context.Context, rest []piece) (*table.FileWriter, error) {
 	f, err := s.newFile(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("create data file: %w", err)
 	}
 	for _, r := range rest {
-		if err := s.write(f, r); err != nil {
+		if r.file != nil {
+			err = f.Adopt(r.file)
+		} else {
+			err = s.write(f, r.rows)
+		}
+		if err != nil {
 			return nil, errors.Join(err, f.Abort())
 		}
 	}

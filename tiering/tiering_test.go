@@ -48,7 +48,7 @@ func TestSmallLimits(t *testing.T) {
 	r := newRig(t, 4)
 	r.fill(20_000, 200)
 	r.cfg.MaxRows = 7000
-	r.cfg.MemoryBudget = 1 << 20 // columns outgrow it: partitions get files of their own
+	r.cfg.MemoryBudget = 1 << 20 // columns outgrow it: they are encoded early
 	s := r.mustRun()
 	r.check()
 	if s.Commits < 3 {
@@ -58,6 +58,32 @@ func TestSmallLimits(t *testing.T) {
 	if limit := r.cfg.MemoryBudget/2 + 4*oneBatch; s.PeakInFlight == 0 || s.PeakInFlight > limit {
 		t.Errorf("%d bytes were in flight, want at most %d", s.PeakInFlight, limit)
 	}
+}
+
+// Partitions of every size meet in one commit: columns, encoded rows that share a file, and files of their own.
+func TestSizes(t *testing.T) {
+	r := newRig(t, 6)
+	pad := strings.Repeat("some text that stays as long as it is ", 30)
+	for p, records := range []int{3000, 20, 9000, 0, 3500, 700} {
+		for done := 0; done < records; {
+			var values [][]byte
+			for ; len(values) < 200 && done < records; done++ {
+				values = append(values, fmt.Appendf(nil, `{"n":%d,"s":"p%d %d %s"}`, done, p, done, pad))
+			}
+			r.log.append(t, int32(p), record.Snappy, values...)
+		}
+	}
+	s := r.mustRun()
+	r.check()
+	_, snap := rows(t, r.store)
+	if s.Commits != 1 || snap.NumFiles() != 2 { // one for the large partition, one for all others
+		t.Errorf("%d commits, %d files", s.Commits, snap.NumFiles())
+	}
+	r = newRig(t, 6)
+	r.fill(20_000, 500)
+	r.cfg.MemoryBudget = 1 << 20 // encoded rows outgrow it: files of their own
+	r.mustRun()
+	r.check()
 }
 
 func TestRaw(t *testing.T) {

@@ -11,13 +11,17 @@ import (
 	"github.com/ledgerlake/ledgerlake/table"
 )
 
+// encodeAt is the size from which the columns of a partition are encoded: what is decoded should not leave the
+// processor's cache before, and encoded rows take less memory.
+const encodeAt = 2 << 20
+
 // ownFile is the size of columns from which a partition gets a file of its own. Smaller ones share a file, so
 // that a commit of many quiet partitions is one file.
 const ownFile = 16 << 20
 
-// maxOpen bounds the files of single partitions that a worker has open: each has buffers of its own. Beyond it
-// a commit is made early.
-const maxOpen = 8
+// maxOpen bounds the partitions that a worker encodes at a time: each has buffers of its own. Beyond it a commit
+// is made early.
+const maxOpen = 32
 
 // message goes to a worker: a chunk, or when cut is set the order to hand over what it has.
 type message struct {
@@ -29,7 +33,7 @@ type message struct {
 type output struct {
 	ranges  []committer.Range
 	files   []*table.FileWriter // not closed yet
-	rest    []*rows             // columns that go to the shared file
+	rest    []piece             // what goes to the shared file
 	dead    []deadLetter
 	passed  []committer.Range // ranges that the log has lost
 	lost    []committer.Range // what of them has no dead letter either
@@ -45,6 +49,13 @@ type rows struct {
 	dec       decode.Decoder
 	bytes     int64 // as of the last batch
 	peak      int64 // the most that bytes ever was: the memory that is kept
+}
+
+// piece is what there is of a partition that has no file of its own: columns, or rows that are encoded already.
+type piece struct {
+	partition int32
+	rows      *rows
+	file      *table.FileWriter
 }
 
 func (r *rows) reset() {
@@ -67,7 +78,8 @@ func decoderSize(d decode.Decoder) int64 {
 type cursor struct {
 	from, decided record.Offset
 	rows          *rows
-	file          *table.FileWriter // nil until the partition has outgrown the memory
+	file          *table.FileWriter // nil until there is enough to encode
+	encoded       int64             // bytes of columns that are in it
 }
 
 // worker decodes the partitions that hash to it.
@@ -82,8 +94,9 @@ type worker struct {
 	buffered int64 // bytes in columns
 	deadSize int64
 	inFiles  int64 // bytes that the open files report
+	held     int64 // of them, bytes in memory
 	estimate int64 // what this worker has added to the session's estimate
-	open     int   // files of single partitions
+	open     int   // cursors with a file
 	pressed  bool  // counted in the session's pressed
 }
 
@@ -281,7 +294,7 @@ func (w *worker) account(ctx context.Context, cur *cursor, added int64) error {
 	size := cur.rows.size()
 	w.buffered += size - cur.rows.bytes
 	cur.rows.bytes, cur.rows.peak = size, max(cur.rows.peak, size)
-	if size >= ownFile && (cur.file != nil || w.open < maxOpen) { // small columns stay in the cache
+	if size >= encodeAt && (cur.file != nil || w.open < maxOpen) {
 		if err := w.spill(ctx, cur); err != nil {
 			return err
 		}
@@ -312,7 +325,7 @@ func (w *worker) account(ctx context.Context, cur *cursor, added int64) error {
 	return nil
 }
 
-// spill writes the columns of a partition to its own file.
+// spill encodes the columns of a partition.
 func (w *worker) spill(ctx context.Context, c *cursor) error {
 	if c.rows == nil || c.rows.sys.Rows() == 0 {
 		if c.rows != nil {
@@ -329,20 +342,42 @@ func (w *worker) spill(ctx context.Context, c *cursor) error {
 		c.file = f
 		w.open++
 	}
-	before := c.file.Bytes()
+	before, held := c.file.Bytes(), c.file.Held()
 	if err := w.s.write(c.file, c.rows); err != nil {
 		return err
 	}
 	w.inFiles += c.file.Bytes() - before
+	w.held += c.file.Held() - held
+	c.encoded += c.rows.bytes
 	w.buffered -= c.rows.bytes
 	c.rows.reset()
+	return w.store()
+}
+
+// store sends encoded rows to the store when there are too many in memory, those of the largest files first.
+func (w *worker) store() error {
+	for w.held > w.s.spillAt {
+		var largest *table.FileWriter
+		for _, c := range w.cursors {
+			if c.file != nil && (largest == nil || c.file.Held() > largest.Held()) {
+				largest = c.file
+			}
+		}
+		if largest == nil || largest.Held() == 0 {
+			return nil
+		}
+		w.held -= largest.Held()
+		if err := largest.EndRowGroup(); err != nil {
+			return fmt.Errorf("write data file: %w", err)
+		}
+	}
 	return nil
 }
 
 // cut hands over all that was collected since the last cut and begins anew.
 func (w *worker) cut(ctx context.Context) (*output, error) {
 	for p, c := range w.cursors {
-		if c.rows != nil && (c.file != nil || c.rows.bytes >= ownFile) {
+		if c.rows != nil && c.file != nil {
 			if err := w.spill(ctx, c); err != nil {
 				return nil, err
 			}
@@ -352,14 +387,17 @@ func (w *worker) cut(ctx context.Context) (*output, error) {
 		}
 	}
 	out := w.out
-	for _, c := range w.cursors {
-		if c.file != nil {
+	for p, c := range w.cursors {
+		switch {
+		case c.file != nil && (c.encoded >= ownFile || c.file.Stored()):
 			out.files = append(out.files, c.file)
+		case c.file != nil:
+			out.rest = append(out.rest, piece{partition: p, file: c.file})
 		}
 		switch {
 		case c.rows == nil:
 		case c.rows.sys.Rows() > 0:
-			out.rest = append(out.rest, c.rows)
+			out.rest = append(out.rest, piece{partition: p, rows: c.rows})
 		default:
 			w.s.freeRows(c.rows)
 		}
@@ -370,6 +408,6 @@ func (w *worker) cut(ctx context.Context) (*output, error) {
 	if w.pressed {
 		w.s.pressed.Add(-1)
 	}
-	w.out, w.buffered, w.inFiles, w.estimate, w.deadSize, w.open, w.pressed = &output{}, 0, 0, 0, 0, 0, false
+	w.out, w.buffered, w.inFiles, w.held, w.estimate, w.deadSize, w.open, w.pressed = &output{}, 0, 0, 0, 0, 0, 0, false
 	return out, nil
 }

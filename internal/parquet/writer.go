@@ -133,10 +133,12 @@ func (w *Writer) fail(err error) error {
 // Rows is the number of rows so far.
 func (w *Writer) Rows() int64 { return w.rows + w.groupRows }
 
-// Size is about the number of bytes so far: written, waiting for the end of the row group, or in pages that are
-// not yet full and compressed.
-func (w *Writer) Size() int64 {
-	n := w.offset
+// Size is about the number of bytes so far: those written and those Held.
+func (w *Writer) Size() int64 { return w.offset + w.Held() }
+
+// Held is the number of bytes that wait for the end of the row group, or in pages that are not yet full.
+func (w *Writer) Held() int64 {
+	n := int64(0)
 	for _, c := range w.cols {
 		n += int64(c.out.size + c.kept.size())
 	}
@@ -184,6 +186,32 @@ func (w *Writer) EndRowGroup() error {
 	w.groups++
 	w.rows, w.groupRows = w.rows+w.groupRows, 0
 	return nil
+}
+
+// Adopt writes the rows of another Writer as a row group of this one's file, and leaves the other one empty. It
+// must have the same columns and options and must not have written anything yet. So many writers can encode as
+// rows come, and it is decided later which of them share a file.
+func (w *Writer) Adopt(o *Writer) error {
+	switch {
+	case w.bad != nil:
+		return w.bad
+	case o.bad != nil:
+		return o.bad
+	case o == w || o.offset > 0 || w.opts != o.opts || !w.schema.Equal(o.schema):
+		return fmt.Errorf("parquet: only a writer of the same columns that has not written anything can be adopted")
+	}
+	if err := w.EndRowGroup(); err != nil {
+		return err
+	}
+	swap := func() { w.cols, o.cols, w.groupRows, o.groupRows = o.cols, w.cols, o.groupRows, w.groupRows }
+	swap()
+	err := w.EndRowGroup()
+	swap()
+	for i, c := range w.cols {
+		c.file.merge(&o.cols[i].file)
+		o.cols[i].file.reset()
+	}
+	return err
 }
 
 // chunk writes the chunk of a column, and what the footer says of it.

@@ -133,6 +133,69 @@ func TestRandomTables(t *testing.T) {
 	}
 }
 
+// Rows that several writers have encoded come into one file in the order of their adoption, with their bounds.
+func TestAdopt(t *testing.T) {
+	rng := newRand(t)
+	pool := &Pool{}
+	for round := range 15 {
+		s := parquettest.Schema(rng)
+		opts := Options{Codec: codecs[rng.IntN(3)]}
+		var buf bytes.Buffer
+		w, err := pool.NewWriter(&buf, s, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []arrow.RecordBatch
+		for range 1 + rng.IntN(4) {
+			other, err := pool.NewWriter(failing{errors.New("written too early")}, s, opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, rb := range parquettest.Batches(rng, s, 300) {
+				to := other
+				if rng.IntN(3) == 0 {
+					if to = w; other.Rows() > 0 {
+						continue
+					}
+				}
+				if err := to.Write(rb); err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, rb)
+			}
+			if err := w.Adopt(other); err != nil {
+				t.Fatal(err)
+			}
+			if other.Rows() != 0 || other.Size() != 0 {
+				t.Fatalf("%d rows and %d bytes are left", other.Rows(), other.Size())
+			}
+			pool.Put(other)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		want, got := array.NewTableFromRecords(s, all), readTable(t, buf.Bytes())
+		if w.Rows() != want.NumRows() || got.NumRows() != want.NumRows() {
+			t.Fatalf("round %d: %d rows, want %d", round, got.NumRows(), want.NumRows())
+		}
+		for i := range int(want.NumCols()) {
+			if a, c := column0(t, want.Column(i)), column0(t, got.Column(i)); !sameArray(a, c) {
+				t.Fatalf("round %d: column %s differs\nwant %v\ngot  %v", round, s.Field(i), a, c)
+			}
+		}
+		checkBounds(t, w, want)
+	}
+	s := arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.PrimitiveTypes.Int64}}, nil)
+	a, err1 := NewWriter(&bytes.Buffer{}, s, Options{})
+	b, err2 := NewWriter(&bytes.Buffer{}, s, Options{Codec: Snappy})
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	if a.Adopt(b) == nil || a.Adopt(a) == nil {
+		t.Error("a writer of other options, or itself, was adopted")
+	}
+}
+
 // checkSchema compares with what the library makes of the same columns.
 func checkSchema(t *testing.T, s *arrow.Schema, b []byte) {
 	t.Helper()
