@@ -110,15 +110,15 @@ func TestBackgroundOptimize(t *testing.T) {
 	harness.Run(t, nil, "check", table)
 }
 
-// Deletion vectors and column mapping as Spark writes them: we read the rows that Spark reads, and a table whose
+// Deletion vectors, column mapping and widened types as Spark writes them: we read the rows that Spark reads, and a table whose
 // vectors we applied is to Spark what it was.
-func TestWeReadSparksVectorsAndMapping(t *testing.T) {
+func TestWeReadSparksFeatures(t *testing.T) {
 	harness.SparkPython(t)
-	for _, kind := range []string{"vectors", "mapped"} {
+	for _, kind := range []string{"vectors", "mapped", "widened"} {
 		table := t.TempDir() + "/" + kind
 		theirs := byKey(t, "Spark", harness.DecodeRows(t, harness.RunSpark(t, "spark.py", kind, table)))
 		sameByKey(t, "ledgerlake", byKey(t, "ledgerlake", readTable(t, table)), "Spark", theirs)
-		if kind == "mapped" {
+		if kind != "vectors" {
 			continue
 		}
 		var report struct{ Deleted, Commits int }

@@ -4,6 +4,7 @@
     write     makes a table of every simple type by appends, an update and a checkpoint, then prints it
     vectors   makes a table whose rows were deleted, updated and merged by deletion vectors, then prints it
     mapped    makes a table with column mapping, columns renamed and dropped, and vectors, then prints it
+    widened   makes a table whose columns, a partition column and nested ones among them, got wider types, then prints it
     append    adds rows with column n = FROM..TO-1 and a name, every other column null: append TABLE FROM TO
     stream    reads the table by structured streaming, from its first version, and prints what came
     parquet   prints the rows of Parquet files, in the form of parquetfiles.py: parquet FILE...
@@ -91,6 +92,23 @@ def mapped(spark, path):
     show(spark.read.format("delta").load(path))
 
 
+def widened(spark, path):
+    table = "delta.`%s`" % path
+    spark.sql("""CREATE TABLE %s (id BIGINT, b TINYINT, s SMALLINT, i INT, f FLOAT, d DECIMAL(6, 2), day DATE, i2 INT, l BIGINT,
+        nest STRUCT<a: SMALLINT, list: ARRAY<INT>>, part INT) USING delta PARTITIONED BY (part)
+        TBLPROPERTIES ('delta.enableTypeWidening' = 'true', 'delta.feature.timestampNtz' = 'supported', 'delta.checkpointInterval' = '3')""" % table)
+    fill = """INSERT INTO %s SELECT id, cast(id %% 100 - 50 as tinyint), cast(id as smallint), cast(-id as int), cast(id / 3 as float),
+        cast(id / 100 as decimal(6, 2)), date_add(date'1969-12-25', cast(id as int)), cast(id as int), id * 1000000007,
+        named_struct('a', cast(id as smallint), 'list', array(cast(id as int), null)), cast(id %% 3 as int) FROM range(%d, %d)"""
+    spark.sql(fill % (table, 0, 60))
+    for column, kind in (("b", "INT"), ("s", "BIGINT"), ("i", "DOUBLE"), ("f", "DOUBLE"), ("d", "DECIMAL(12, 4)"), ("day", "TIMESTAMP_NTZ"),
+                         ("i2", "DECIMAL(14, 3)"), ("l", "DECIMAL(24, 2)"), ("nest.a", "INT"), ("nest.list.element", "BIGINT"), ("part", "BIGINT")):
+        spark.sql("ALTER TABLE %s ALTER COLUMN %s TYPE %s" % (table, column, kind))
+    spark.sql("""INSERT INTO %s SELECT id, 100000, 5000000000, 1.5, 2.25, 12345.6789, timestamp_ntz'2020-02-03 04:05:06.000007', 1.125, 2.25,
+        named_struct('a', 70000, 'list', array(5000000000, null)), 5000000000 FROM range(60, 70)""" % table)
+    show(spark.read.format("delta").load(path))
+
+
 def append(spark, path, start, end):
     rows = spark.range(int(start), int(end)).selectExpr("id n", "concat('spark ', id) name")
     rows.write.format("delta").mode("append").save(path)
@@ -112,4 +130,4 @@ def parquet(spark, *files):
 
 
 if __name__ == "__main__":
-    {"read": read, "write": write, "vectors": vectors, "mapped": mapped, "append": append, "stream": stream, "parquet": parquet}[sys.argv[1]](session(), *sys.argv[2:])
+    {"read": read, "write": write, "vectors": vectors, "mapped": mapped, "widened": widened, "append": append, "stream": stream, "parquet": parquet}[sys.argv[1]](session(), *sys.argv[2:])
