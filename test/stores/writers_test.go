@@ -233,9 +233,10 @@ func (d *told) checkLog(t *testing.T, store objstore.Store) {
 	}
 }
 
-// eightAndOne runs eight of our processes and one of delta-rs on a table, and checks it by the log and by delta-rs.
-func eightAndOne(t *testing.T, python, url string, ours, faults int) {
+// race runs eight of our processes, and those of others, on a table, and checks it by the log and by delta-rs.
+func race(t *testing.T, python, url string, rivals int) {
 	t.Helper()
+	const ours, faults = 8, 30
 	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
 	each := harness.Number(t, "LEDGERLAKE_COMMITS", 10)
 	store := createTable(t, url)
@@ -244,10 +245,12 @@ func eightAndOne(t *testing.T, python, url string, ours, faults int) {
 	for w := range ours {
 		writers = append(writers, startOurs(t, d, appender{URL: url, Writer: w, From: 0, To: each, Seed: seed, Faults: faults}))
 	}
-	writers = append(writers, startRival(t, d, python, url, 100, 0, each))
+	for w := range rivals {
+		writers = append(writers, startRival(t, d, python, url, 100+w, 0, each))
+	}
 	together(t, writers...)
 	if len(d.acked) < ours*each/2 {
-		t.Errorf("only %d of %d commits were acknowledged", len(d.acked), (ours+1)*each)
+		t.Errorf("only %d of %d commits were acknowledged", len(d.acked), (ours+rivals)*each)
 	}
 	t.Logf("%d acknowledged, %d of unknown outcome", len(d.acked), len(d.unknown))
 	d.checkLog(t, store)
@@ -255,19 +258,19 @@ func eightAndOne(t *testing.T, python, url string, ours, faults int) {
 }
 
 func TestEightAndDeltaRSOnLocalDisk(t *testing.T) {
-	eightAndOne(t, harness.Python(t), t.TempDir()+"/table", 8, 30)
+	race(t, harness.Python(t), t.TempDir()+"/table", 1)
 }
 
 func TestEightAndDeltaRSOnS3(t *testing.T) {
 	python, s3 := harness.Python(t), harness.S3(t)
-	eightAndOne(t, python, "s3://"+s3.Bucket+"/table", 8, 30)
+	race(t, python, "s3://"+s3.Bucket+"/table", 1)
 }
 
 // The lock table of Spark and of delta-rs up to 0.25.
 func TestEightAndDeltaRSWithLockTable(t *testing.T) {
 	python, s3 := harness.DynamoPython(t), harness.S3(t)
 	lockTable(t)
-	eightAndOne(t, python, "s3://"+s3.Bucket+"/table", 8, 30)
+	race(t, python, "s3://"+s3.Bucket+"/table", 1)
 }
 
 // lockTable chooses a fresh lock table for us and for delta-rs.
