@@ -165,6 +165,19 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
+// Pause stops it where it stands (SIGSTOP): it does not know that time goes on.
+func (p *Process) Pause(t testing.TB) { p.signal(t, syscall.SIGSTOP) }
+
+// Resume lets it go on.
+func (p *Process) Resume(t testing.TB) { p.signal(t, syscall.SIGCONT) }
+
+func (p *Process) signal(t testing.TB, s syscall.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Fatalf("signal: %v", err)
+	}
+}
+
 // Stop asks for an orderly end (SIGTERM); the test fails when that takes long or ends badly.
 func (p *Process) Stop(t testing.TB) {
 	t.Helper()

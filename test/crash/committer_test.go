@@ -1,0 +1,311 @@
+package crash
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+
+	"github.com/ledgerlake/ledgerlake/committer"
+	"github.com/ledgerlake/ledgerlake/committer/rpc"
+	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/internal/vfs"
+	"github.com/ledgerlake/ledgerlake/objstore"
+	"github.com/ledgerlake/ledgerlake/objstore/dir"
+	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/test/harness"
+)
+
+// Three committers are killed and paused at random moments, the leader more often than the others, under 32 writers;
+// delta-rs appends to the same table now and then. In the end each row that was acknowledged is in the table once, and
+// no other (I3, I5).
+//
+// LEDGERLAKE_KILLS=100 is the long form.
+func TestCommittersAreKilledAndPaused(t *testing.T) {
+	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
+	rng := rand.New(rand.NewPCG(seed, 5))
+	url := filepath.Join(t.TempDir(), "events")
+	store := newPlainTable(t, url)
+	g := startGroup(t)
+	foreign := startAppender(t, url)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	writers := make([]*plainWriter, 32)
+	var wg sync.WaitGroup
+	for i := range writers {
+		w := &plainWriter{id: int32(i), store: store, tab: g.client(t).Table(url)}
+		writers[i] = w
+		wg.Go(func() { w.run(ctx) })
+	}
+	progress := func() (n record.Offset) {
+		for _, w := range writers {
+			n += w.at()
+		}
+		return n
+	}
+	kills := harness.Kills(t, 5)
+	worst := time.Duration(0)
+	for range kills {
+		time.Sleep(time.Duration(200+rng.IntN(800)) * time.Millisecond)
+		i := rng.IntN(3)
+		if rng.IntN(3) > 0 {
+			i = g.leader(t)
+		}
+		before, start := progress(), time.Now()
+		if rng.IntN(2) == 0 {
+			g.nodes[i].Kill()
+			g.start(t, i)
+		} else {
+			g.nodes[i].Pause(t)
+			time.Sleep(time.Duration(100+rng.IntN(2500)) * time.Millisecond)
+			g.nodes[i].Resume(t)
+		}
+		harness.Eventually(t, time.Minute, func() error {
+			if progress() < before+200 {
+				return errors.New("the writers do not go on")
+			}
+			return nil
+		})
+		worst = max(worst, time.Since(start))
+	}
+	cancel()
+	wg.Wait()
+	acked := foreign()
+	want := map[string]bool{}
+	for _, n := range acked {
+		want[fmt.Sprintf("-1:%s", n)] = true
+	}
+	for _, w := range writers {
+		if w.err != nil {
+			t.Errorf("writer %d: %v", w.id, w.err)
+		}
+		w.settle(t)
+		for o := range w.next {
+			want[fmt.Sprintf("%d:%d", w.id, o)] = true
+		}
+	}
+	for row := range harness.Rows(t, "read", url, "--output", "ndjson") {
+		at := fmt.Sprintf("%d:%d", harness.Int(t, row, "p"), harness.Int(t, row, "o"))
+		if !want[at] {
+			t.Errorf("row %s is in the table, and was not acknowledged, or is there twice", at)
+		}
+		delete(want, at)
+	}
+	for at := range want {
+		t.Errorf("row %s was acknowledged and is not in the table", at)
+	}
+	status := string(harness.Run(t, nil, "committer", "status", "--committer", strings.Join(g.addrs, ",")))
+	t.Logf("%d rows of 32 writers and %d of delta-rs through %d kills and pauses; 200 rows more came within %v of the worst\n%s",
+		progress(), len(acked), kills, worst.Round(time.Millisecond), status)
+	harness.Run(t, nil, "check", url)
+}
+
+// newPlainTable makes a table with two columns: p, the writer, and o, its count.
+func newPlainTable(t *testing.T, url string) objstore.Store {
+	t.Helper()
+	store, err := dir.Open(dir.Config{Root: url, FS: vfs.OS()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema, err := deltalog.ParseSchema(`{"type":"struct","fields":[{"name":"p","type":"integer","nullable":true,"metadata":{}},
+		{"name":"o","type":"long","nullable":true,"metadata":{}}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := deltalog.Create(t.Context(), store, deltalog.CreateOptions{Schema: schema}, deltalog.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// committers are the processes of a group.
+type committers struct {
+	dir   string
+	addrs []string
+	nodes []*harness.Process
+	conn  *rpc.Client
+}
+
+func startGroup(t *testing.T) *committers {
+	t.Helper()
+	g := &committers{dir: t.TempDir(), nodes: make([]*harness.Process, 3)}
+	for range g.nodes {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.addrs = append(g.addrs, ln.Addr().String())
+		if err := ln.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range g.nodes {
+		g.start(t, i)
+	}
+	g.conn = g.client(t)
+	return g
+}
+
+func (g *committers) start(t *testing.T, i int) {
+	t.Helper()
+	var members []string
+	for j, a := range g.addrs {
+		members = append(members, fmt.Sprintf("n%d=%s", j, a))
+	}
+	id := fmt.Sprint("n", i)
+	g.nodes[i] = harness.Start(t, "committer", "--id", id, "--dir", filepath.Join(g.dir, id), "--listen", g.addrs[i],
+		"--members", strings.Join(members, ","), "--log-level", "warn")
+}
+
+func (g *committers) client(t *testing.T) *rpc.Client {
+	t.Helper()
+	c, err := rpc.NewClient(rpc.Config{Addrs: g.addrs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// leader waits for one.
+func (g *committers) leader(t *testing.T) int {
+	t.Helper()
+	leader := -1
+	harness.Eventually(t, time.Minute, func() error {
+		replies, errs := g.conn.Status(t.Context())
+		for i, r := range replies {
+			if r != nil && r.State == "leader" {
+				leader = i
+				return nil
+			}
+		}
+		return errors.Join(append(errs, errors.New("no node leads"))...)
+	})
+	return leader
+}
+
+// plainWriter commits files of a few rows each, one after the other.
+type plainWriter struct {
+	id    int32
+	store objstore.Store
+	tab   *rpc.Table
+	err   error
+
+	mu   sync.Mutex
+	next record.Offset       // all before it are acknowledged
+	open []committer.Request // without an answer, when the writer was stopped
+}
+
+func (w *plainWriter) at() record.Offset {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.next
+}
+
+func (w *plainWriter) run(ctx context.Context) {
+	rng := rand.New(rand.NewPCG(uint64(w.id), 1))
+	for ctx.Err() == nil {
+		from := w.at()
+		to := from + 1 + record.Offset(rng.IntN(5))
+		add, err := w.file(from, to)
+		if err != nil {
+			w.err = err
+			return
+		}
+		req := committer.Request{App: "app", Ranges: []committer.Range{{Partition: w.id, From: from, To: to}}, Adds: []deltalog.Add{add}}
+		_, err = w.tab.Commit(ctx, req)
+		switch {
+		case err == nil:
+			w.mu.Lock()
+			w.next = to
+			w.mu.Unlock()
+		case ctx.Err() != nil:
+			w.open = append(w.open, req)
+		default: // the only owner of its partition: nothing may be refused
+			w.err = err
+			return
+		}
+	}
+}
+
+// settle finds out about the request that had no answer yet: the same request gets the same answer.
+func (w *plainWriter) settle(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for _, req := range w.open {
+		if _, err := w.tab.Commit(ctx, req); err != nil {
+			t.Errorf("writer %d: %v", w.id, err)
+			continue
+		}
+		w.next = req.Ranges[0].To
+	}
+}
+
+var plainColumns = arrow.NewSchema([]arrow.Field{{Name: "p", Type: arrow.PrimitiveTypes.Int32, Nullable: true},
+	{Name: "o", Type: arrow.PrimitiveTypes.Int64, Nullable: true}}, nil)
+
+// file puts a data file with rows [from, to) into the table's folder.
+func (w *plainWriter) file(from, to record.Offset) (deltalog.Add, error) {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, plainColumns)
+	defer b.Release()
+	for o := from; o < to; o++ {
+		b.Field(0).(*array.Int32Builder).Append(w.id)
+		b.Field(1).(*array.Int64Builder).Append(int64(o))
+	}
+	rec := b.NewRecordBatch()
+	defer rec.Release()
+	var out bytes.Buffer
+	pw, err := pqarrow.NewFileWriter(plainColumns, &out, nil, pqarrow.DefaultWriterProps())
+	if err == nil {
+		err = errors.Join(pw.Write(rec), pw.Close())
+	}
+	if err != nil {
+		return deltalog.Add{}, err
+	}
+	name := fmt.Sprintf("w%d-%d-%d.parquet", w.id, from, to)
+	if err := w.store.Put(context.Background(), name, out.Bytes()); err != nil {
+		return deltalog.Add{}, err
+	}
+	return deltalog.Add{Path: name, Size: int64(out.Len()), ModificationTime: time.Now().UnixMilli(), DataChange: true,
+		Stats: fmt.Sprintf(`{"numRecords":%d}`, to-from)}, nil
+}
+
+// startAppender runs delta-rs beside, when it is installed. The function it gives stops it and says what it wrote.
+func startAppender(t *testing.T, url string) func() []string {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(harness.Top(t), ".cache", "venv", "installed")); err != nil {
+		if os.Getenv("CI") == "true" {
+			harness.Missing(t, "the Python environment", "run 'make services'")
+		}
+		t.Log("without a delta-rs writer: the Python environment is missing, run 'make services'")
+		return func() []string { return nil }
+	}
+	stop := filepath.Join(t.TempDir(), "stop")
+	out := make(chan []byte, 1)
+	go func() { out <- harness.RunPython(t, nil, "appender.py", url, stop) }()
+	return func() []string {
+		if err := os.WriteFile(stop, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Fields(string(<-out))
+	}
+}
