@@ -44,6 +44,15 @@ func session(t *testing.T, fsys vfs.FS, d Durability) (acked map[record.Offset]s
 			note(perr)
 		case 6:
 			note(l.Checkpoint())
+		case 7:
+			_, perr := l.Append(t.Context(), tp("t", 0), txnBatch(t, 1, 0, 0, "aborted"))
+			note(perr)
+			note(l.Checkpoint())
+			if perr == nil {
+				_, perr = l.AppendMarker(t.Context(), tp("t", 0), broker.TxnMarker{ProducerID: 1})
+				note(perr)
+				note(l.Checkpoint())
+			}
 		case 8:
 			note(l.Hold(t.Context(), tp("t", 0), 3))
 			note(l.DeleteTopic(t.Context(), "u"))
@@ -96,6 +105,15 @@ func TestInject(t *testing.T) {
 						t.Fatalf("operation %d: open: %v", k, err)
 					}
 					if len(acked) > 0 {
+						seen, _, err := readCommitted(l, tp("t", 0), 0, 5000)
+						if err != nil {
+							t.Fatalf("operation %d: %v", k, err)
+						}
+						for o, v := range seen {
+							if v == "aborted" {
+								t.Fatalf("operation %d: offset %d of an aborted transaction is visible", k, o)
+							}
+						}
 						got, _ := mustRead(t, l, tp("t", 0))
 						for o, v := range acked {
 							if got[o] != v { // I1
