@@ -27,7 +27,11 @@ type Config struct {
 
 	Partitions []int32  // none: all
 	Columns    []string // nil: all columns of the table
-	Format     string   // how log values become columns: "json" (default with payload columns) or "raw"
+	// Where keeps only rows for which it is true, in the language of package where: "amount > 10 AND country = 'DE'".
+	// Files and row groups whose statistics rule it out are not read. Offsets of the table without a row are then
+	// told only where they are known to be lost: the others cannot be told from rows that are left out.
+	Where  string
+	Format string // how log values become columns: "json" (default with payload columns) or "raw"
 
 	SkipMissing bool // go on behind offsets that are lost, after telling OnGap
 	// OnGap hears of offsets without a row; may be nil. The gaps of a partition come in order; one inside a

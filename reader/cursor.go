@@ -12,6 +12,7 @@ import (
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/internal/where"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
@@ -37,6 +38,8 @@ type Cursor struct {
 	snap   *deltalog.Snapshot // nil without a table
 	schema *arrow.Schema      // of the batches given
 	full   *arrow.Schema      // of the table, or the system columns alone
+	where  *where.Filter      // nil: all rows
+	keep   *where.Bound       // where, for rows of the log
 	parts  []*part            // ascending by id
 	byID   map[int32]*part
 	lake   *lakeSide // not nil while the lake is being read
@@ -296,12 +299,19 @@ func (c *Cursor) lakeGap(p *part, from, to record.Offset) {
 		if l.To <= from || l.From >= to {
 			continue
 		}
-		c.gap(p, from, l.From, GapLake)
+		c.noRow(p, from, l.From)
 		end := min(l.To, to)
 		c.gap(p, max(from, l.From), end, GapLost)
 		from = end
 	}
-	c.gap(p, from, to, GapLake)
+	c.noRow(p, from, to)
+}
+
+// noRow tells about offsets that the table has decided without a row, unless a filter may have left them out.
+func (c *Cursor) noRow(p *part, from, to record.Offset) {
+	if c.where == nil {
+		c.gap(p, from, to, GapLake)
+	}
 }
 
 func (c *Cursor) addPart(p *part) {
@@ -321,28 +331,49 @@ func (c *Cursor) makeSchemas() error {
 	} else {
 		c.full = arrow.NewSchema(table.SystemFields(table.DefaultNames()), nil)
 	}
+	if c.cfg.Where != "" {
+		f, err := where.Parse(c.cfg.Where)
+		if err == nil {
+			c.keep, err = f.Bind(c.full)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrBadRequest, err)
+		}
+		c.where = f
+	}
 	if c.cfg.Columns == nil {
 		c.schema = c.full
 		return nil
 	}
-	fields := make([]arrow.Field, 0, len(c.cfg.Columns))
-	for _, name := range c.cfg.Columns {
-		i := c.full.FieldIndices(name)
-		if len(i) != 1 {
-			return fmt.Errorf("column %q is not in the table; it has %v", name, fieldNames(c.full))
-		}
-		fields = append(fields, c.full.Field(i[0]))
-	}
-	c.schema = arrow.NewSchema(fields, nil)
-	return nil
+	var err error
+	c.schema, err = Project(c.full, c.cfg.Columns)
+	return err
 }
 
-func (c *Cursor) names() table.Names {
-	if c.cfg.Table != nil {
-		return c.cfg.Table.Names
+// Project gives the schema with the named columns alone, in their order.
+func Project(full *arrow.Schema, columns []string) (*arrow.Schema, error) {
+	fields := make([]arrow.Field, 0, len(columns))
+	for _, name := range columns {
+		i := full.FieldIndices(name)
+		if len(i) != 1 {
+			return nil, fmt.Errorf("column %q is not in the table; it has %v", name, fieldNames(full))
+		}
+		fields = append(fields, full.Field(i[0]))
+	}
+	return arrow.NewSchema(fields, nil), nil
+}
+
+func (c *Cursor) names() table.Names { return c.cfg.names() }
+
+func (c Config) names() table.Names {
+	if c.Table != nil {
+		return c.Table.Names
 	}
 	return table.DefaultNames()
 }
+
+// ValueColumn names the column with the records' values as they were; empty when the table has none.
+func (c Config) ValueColumn() string { return c.names().Value }
 
 func fieldNames(s *arrow.Schema) []string {
 	names := make([]string, s.NumFields())

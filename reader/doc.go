@@ -27,8 +27,9 @@
 //	log.go       the log side: fetch, filter, decode
 //	resolve.go   times and words to offsets
 //	token.go     resume tokens
-//	records.go   records out of Arrow batches
-//	ndjson.go    rows as JSON lines
+//	plan.go      what a cursor is going to read
+//	records.go   batches and records as sequences
+//	ndjson.go    rows as JSON lines; csv.go as CSV and as raw values
 //	history.go   re-batched lake rows for the Kafka protocol server
 //	stream.go    one consumer's scan of a partition, kept open between its fetches
 //	streamset.go the streams that wait, within a budget

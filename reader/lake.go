@@ -33,9 +33,9 @@ func newLakeSide(c *Cursor) *lakeSide { return &lakeSide{c: c, partCol: -1, offC
 func (l *lakeSide) start(ctx context.Context) {
 	names := l.c.names()
 	l.ordered = names.Partition != "" && names.Offset != ""
-	opts := table.ScanOptions{Columns: l.columns(names), BatchRows: l.c.cfg.BatchRows, Parallel: l.c.cfg.ReadAhead}
+	opts := l.c.scanOptions(l.columns(names))
 	if l.ordered && len(l.c.parts) > 0 {
-		opts.Ranges = l.ranges()
+		opts.Ranges = l.c.lakeRanges()
 		if len(opts.Ranges) == 0 {
 			l.finished = true
 			return
@@ -46,9 +46,14 @@ func (l *lakeSide) start(ctx context.Context) {
 	l.pull, l.stop = iter.Pull2(l.c.cfg.Table.Scan(scanCtx, l.c.snap, opts))
 }
 
-func (l *lakeSide) ranges() []table.Range {
+func (c *Cursor) scanOptions(columns []string) table.ScanOptions {
+	return table.ScanOptions{Columns: columns, BatchRows: c.cfg.BatchRows, Parallel: c.cfg.ReadAhead, Where: c.where}
+}
+
+// lakeRanges are the offsets to read from the table.
+func (c *Cursor) lakeRanges() []table.Range {
 	var ranges []table.Range
-	for _, p := range l.c.parts {
+	for _, p := range c.parts {
 		if to := min(p.lakeEnd, p.until); p.next < to {
 			ranges = append(ranges, table.Range{Partition: p.id, From: p.next, To: to})
 		}
@@ -130,6 +135,9 @@ func (l *lakeSide) advance(rb arrow.RecordBatch) error {
 	}
 	var p *part
 	for i, off := range offsets.Int64Values() {
+		if offsets.IsNull(i) || parts.IsNull(i) {
+			continue // a row that somebody else appended: it has no place in the log
+		}
 		if id := parts.Value(i); p == nil || p.id != id {
 			if p = l.c.byID[id]; p == nil {
 				// A table without positions (nobody's txn actions): partitions are met as they come.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/decode"
+	"github.com/ledgerlake/ledgerlake/internal/where"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
 )
@@ -38,7 +39,8 @@ type logSide struct {
 	system  *table.SystemColumns
 	room    func() int // what system has left for one record
 	decoder decode.Decoder
-	arrange []int // column of the schema given -> index in system ++ payload arrays
+	have    *arrow.Schema // of system ++ payload arrays
+	arrange []int         // column of the schema given -> index in these
 }
 
 func newLogSide(c *Cursor) (*logSide, error) {
@@ -66,6 +68,7 @@ func newLogSide(c *Cursor) (*logSide, error) {
 		payload = arrow.NewSchema(nil, nil)
 	}
 	have := append(table.SystemFields(c.names()), payload.Fields()...)
+	l.have = arrow.NewSchema(have, nil)
 	for _, f := range c.schema.Fields() {
 		found := -1
 		for i, h := range have {
@@ -163,7 +166,7 @@ func (l *logSide) decode() (arrow.RecordBatch, error) {
 		more, err := l.record()
 		if err != nil && rows > 0 {
 			l.failed = err // after the rows that were good
-			return l.batch(rows), nil
+			return l.batch(rows)
 		}
 		if err != nil {
 			return nil, err
@@ -172,14 +175,14 @@ func (l *logSide) decode() (arrow.RecordBatch, error) {
 			break
 		}
 		if l.held && l.full(rows) {
-			return l.batch(rows), nil
+			return l.batch(rows)
 		}
 		if !l.held {
 			continue
 		}
 		took, err := l.take(l.it.Record())
 		if errors.Is(err, decode.ErrFull) && rows > 0 {
-			return l.batch(rows), nil // the record is still held
+			return l.batch(rows) // the record is still held
 		}
 		if err != nil {
 			return nil, err
@@ -195,7 +198,7 @@ func (l *logSide) decode() (arrow.RecordBatch, error) {
 	if rows == 0 {
 		return nil, nil
 	}
-	return l.batch(rows), nil
+	return l.batch(rows)
 }
 
 // record goes to the next record and holds it, or over the end of a batch; false at the end of what was fetched.
@@ -296,11 +299,31 @@ func (l *logSide) take(r *record.Record) (bool, error) {
 	return true, nil
 }
 
-func (l *logSide) batch(rows int) arrow.RecordBatch {
+// batch gives the rows that are wanted of those decoded; nil when there are none.
+func (l *logSide) batch(rows int) (arrow.RecordBatch, error) {
 	all := append(l.system.Arrays(), l.decoder.Arrays()...)
 	cols := make([]arrow.Array, len(l.arrange))
 	for i, j := range l.arrange {
 		cols[i] = all[j]
 	}
-	return array.NewRecordBatch(l.c.schema, cols, int64(rows))
+	rb := array.NewRecordBatch(l.c.schema, cols, int64(rows))
+	if l.c.keep == nil {
+		return rb, nil
+	}
+	defer rb.Release()
+	whole := array.NewRecordBatch(l.have, all, int64(rows))
+	defer whole.Release()
+	keep, err := l.c.keep.Rows(whole)
+	if err != nil {
+		return nil, err
+	}
+	out, err := where.Select(context.Background(), rb, keep)
+	if err != nil {
+		return nil, err
+	}
+	if out.NumRows() == 0 {
+		out.Release()
+		return nil, nil
+	}
+	return out, nil
 }

@@ -23,16 +23,32 @@ type Record struct {
 	record.Record
 }
 
-// Records gives the rest of the stream as log records, from the system columns. The table must have them
-// all (raw values kept), else the sequence gives ErrNotReplayable. It ends at the end of the stream.
-func (c *Cursor) Records(ctx context.Context) iter.Seq2[*Record, error] {
-	return func(yield func(*Record, error) bool) {
-		var rows recordRows
+// Batches gives the rest of the stream, table and log, batch by batch. A batch is valid until the sequence goes on;
+// who keeps rows of it copies them. It ends at the end of the stream, or after an error.
+func (c *Cursor) Batches(ctx context.Context) iter.Seq2[arrow.RecordBatch, error] {
+	return func(yield func(arrow.RecordBatch, error) bool) {
 		for {
 			rb, err := c.Next(ctx)
 			if errors.Is(err, io.EOF) {
 				return
 			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(rb, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Records gives the rest of the stream as log records, from the system columns. The table must have them
+// all (raw values kept), else the sequence gives ErrNotReplayable. It ends at the end of the stream.
+func (c *Cursor) Records(ctx context.Context) iter.Seq2[*Record, error] {
+	return func(yield func(*Record, error) bool) {
+		var rows recordRows
+		for rb, err := range c.Batches(ctx) {
 			if err != nil {
 				yield(nil, err)
 				return

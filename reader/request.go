@@ -12,6 +12,7 @@ type Request struct {
 	Until       string   `json:"until,omitempty"` // default now, or no end when Follow is set
 	Partitions  []int32  `json:"partitions,omitempty"`
 	Columns     []string `json:"columns,omitempty"`
+	Where       string   `json:"where,omitempty"` // only rows for which it is true; see Config.Where
 	Limit       int64    `json:"limit,omitempty"` // rows at most; 0: no limit
 	Follow      bool     `json:"follow,omitempty"`
 	SkipMissing bool     `json:"skipMissing,omitempty"`
@@ -23,7 +24,7 @@ var ErrBadRequest = errors.New("bad request")
 // Config gives the settings that the request stands for, of a topic whose name is also that of its app. What to read
 // from is for the caller to add.
 func (r Request) Config(topic string) (Config, error) {
-	c := Config{Topic: topic, App: topic, Partitions: r.Partitions, Columns: r.Columns, MaxRows: r.Limit, Follow: r.Follow, SkipMissing: r.SkipMissing}
+	c := Config{Topic: topic, App: topic, Partitions: r.Partitions, Columns: r.Columns, MaxRows: r.Limit, Where: r.Where, Follow: r.Follow, SkipMissing: r.SkipMissing}
 	if r.Limit < 0 {
 		return c, fmt.Errorf("%w: limit %d is below 0", ErrBadRequest, r.Limit)
 	}

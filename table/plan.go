@@ -66,6 +66,35 @@ func (t *Table) FilesFor(snap *deltalog.Snapshot, ranges []Range) []FileRange {
 	return out
 }
 
+// FilesOf gives the files that a scan with these options reads, in the order in which it comes to them.
+func (t *Table) FilesOf(snap *deltalog.Snapshot, opts ScanOptions) ([]FileRange, error) {
+	s, err := t.newScan(snap, opts)
+	if err != nil {
+		return nil, err
+	}
+	var out []FileRange
+	for a := range snap.Files() {
+		if b := boundsOf(s.names, a, true); s.reads(a, &b) {
+			out = append(out, FileRange{Add: a, Ranges: b.list(), Exact: b.exact, Rows: b.rows})
+		}
+	}
+	if !s.ordered {
+		return out, nil
+	}
+	return Arrange(out), nil
+}
+
+// reads says whether a file can hold rows of the scan, by what the log says.
+func (s *scan) reads(a *deltalog.Add, b *bounds) bool {
+	if s.ranges != nil && !b.touches(s.ranges) {
+		return false
+	}
+	if !s.opts.MinTimestamp.IsZero() && !b.maxTime.IsZero() && b.maxTime.Before(s.opts.MinTimestamp) {
+		return false
+	}
+	return s.filterFile(a)
+}
+
 // Arrange gives the files in an order in which every partition goes forward, as far as the log tells; files that
 // hold the same span of a partition are next to each other.
 func Arrange(files []FileRange) []FileRange {

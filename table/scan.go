@@ -312,13 +312,7 @@ func (s *scan) units(ctx context.Context, snap *deltalog.Snapshot) (whole, forei
 	for a := range files {
 		b := boundsOf(s.names, a, s.ranges != nil || !s.opts.MinTimestamp.IsZero())
 		seq++
-		if s.ranges != nil && !b.touches(s.ranges) {
-			continue
-		}
-		if !s.opts.MinTimestamp.IsZero() && !b.maxTime.IsZero() && b.maxTime.Before(s.opts.MinTimestamp) {
-			continue
-		}
-		if !s.filterFile(a) {
+		if !s.reads(a, &b) {
 			continue
 		}
 		u := &unit{add: a, to: 1<<63 - 1, seq: seq}

@@ -1,20 +1,15 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 
-	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/ipc"
-	"github.com/apache/arrow-go/v18/parquet"
-	"github.com/apache/arrow-go/v18/parquet/compress"
-	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 	"github.com/spf13/cobra"
 
+	"github.com/ledgerlake/ledgerlake/internal/where"
 	"github.com/ledgerlake/ledgerlake/reader"
 	"github.com/ledgerlake/ledgerlake/table"
 )
@@ -25,6 +20,7 @@ type readFlags struct {
 	follow      bool
 	partitions  []int32
 	columns     []string
+	where       string
 	output      string
 	limit       int64
 	skipMissing bool
@@ -50,6 +46,7 @@ Rows are JSON objects with the table's column names; binary columns are base64.`
 		Example: `  ledgerlake read ./data/events --from 0:1000,1:0 --until now
   ledgerlake read ./data/events --from 2026-01-31T00:00:00Z --follow
   ledgerlake read s3://lake/orders --columns _offset,amount
+  ledgerlake read s3://lake/orders --where "amount > 100 AND country = 'DE'" --output csv
   ledgerlake read s3://lake/orders --timestamp 2026-01-31T00:00:00Z
   ledgerlake read kafka://127.0.0.1:9092/orders --table /lake/orders --from earliest`,
 		Args: cobra.ExactArgs(1),
@@ -75,12 +72,13 @@ Rows are JSON objects with the table's column names; binary columns are base64.`
 	f.BoolVar(&r.follow, "follow", false, "go on with new records as they come")
 	f.Int32SliceVar(&r.partitions, "partition", nil, "only these partitions")
 	f.StringSliceVar(&r.columns, "columns", nil, "only these columns")
-	f.StringVar(&r.output, "output", "ndjson", "ndjson, arrow (IPC stream) or parquet")
+	f.StringVar(&r.where, "where", "", "only rows for which this holds, such as \"amount > 10 AND country IN ('DE', 'AT')\"; files that cannot match are not read")
+	f.StringVar(&r.output, "output", "ndjson", "ndjson, csv, arrow (IPC stream), parquet, or raw (the records' values, a line each)")
 	f.Int64Var(&r.limit, "limit", 0, "stop after so many rows; 0 is no limit")
 	f.BoolVar(&r.skipMissing, "skip-missing", false, "go on behind offsets that retention has removed, with a report")
 	f.BoolVar(&r.gaps, "gaps", false, "report offsets without a row on standard error")
 	f.BoolVar(&r.showToken, "token", false, "print a resume token on standard error at the end")
-	f.BoolVar(&r.plan, "plan", false, "show where each partition starts, leaves the table and ends; read nothing")
+	f.BoolVar(&r.plan, "plan", false, "show where each partition starts, leaves the table and ends, and the files and row groups in between; read nothing")
 	r.travel.register(f)
 	f.StringVar(&r.dir, "dir", "", "served directory; SOURCE is then a topic")
 	f.StringVar(&r.tableURL, "table", "", "table with the history of a kafka:// source")
@@ -94,7 +92,7 @@ func (r *readFlags) run(ctx context.Context, s *stream, out io.Writer) error {
 		return r.readVersion(ctx, s, out)
 	}
 	want := reader.Request{From: r.from, Until: r.until, Partitions: r.partitions, Columns: r.columns, Limit: r.limit,
-		Follow: r.follow, SkipMissing: r.skipMissing}
+		Follow: r.follow, SkipMissing: r.skipMissing, Where: r.where}
 	cfg, err := want.Config(s.topic)
 	if err != nil {
 		return err
@@ -111,9 +109,9 @@ func (r *readFlags) run(ctx context.Context, s *stream, out io.Writer) error {
 	}
 	defer c.Close()
 	if r.plan {
-		return printPlan(out, c)
+		return printPlan(ctx, out, c)
 	}
-	w, err := newRowWriter(r.output, out, c.Schema())
+	w, err := newRowWriter(r.output, out, c.Schema(), cfg.ValueColumn())
 	if err != nil {
 		return err
 	}
@@ -154,7 +152,7 @@ func (r *readFlags) streamed() bool {
 // readVersion prints all rows of one version of the table: no log, no positions.
 func (r *readFlags) readVersion(ctx context.Context, s *stream, out io.Writer) error {
 	if r.streamed() {
-		return errors.New("--version and --timestamp give the table as it was, without the log: they go with --columns, --limit and --output only")
+		return errors.New("--version and --timestamp give the table as it was, without the log: they go with --columns, --where, --limit and --output only")
 	}
 	if s.table == nil {
 		return errors.New("--version and --timestamp need a table: nothing was tiered yet")
@@ -163,9 +161,15 @@ func (r *readFlags) readVersion(ctx context.Context, s *stream, out io.Writer) e
 	if err != nil {
 		return err
 	}
+	opts := table.ScanOptions{Columns: r.columns}
+	if r.where != "" {
+		if opts.Where, err = where.Parse(r.where); err != nil {
+			return err
+		}
+	}
 	var w rowWriter
 	left := r.limit
-	for rb, err := range s.table.Scan(ctx, snap, table.ScanOptions{Columns: r.columns}) {
+	for rb, err := range s.table.Scan(ctx, snap, opts) {
 		if err != nil {
 			return err
 		}
@@ -176,7 +180,7 @@ func (r *readFlags) readVersion(ctx context.Context, s *stream, out io.Writer) e
 		}
 		left -= rb.NumRows()
 		if w == nil {
-			w, err = newRowWriter(r.output, out, rb.Schema())
+			w, err = newRowWriter(r.output, out, rb.Schema(), s.table.Names.Value)
 		}
 		if err == nil {
 			err = w.write(rb)
@@ -194,84 +198,14 @@ func (r *readFlags) readVersion(ctx context.Context, s *stream, out io.Writer) e
 		if err != nil {
 			return err
 		}
-		if w, err = newRowWriter(r.output, out, schema); err != nil {
+		if len(r.columns) > 0 {
+			if schema, err = reader.Project(schema, r.columns); err != nil {
+				return err
+			}
+		}
+		if w, err = newRowWriter(r.output, out, schema, s.table.Names.Value); err != nil {
 			return err
 		}
 	}
 	return w.close()
 }
-
-func printPlan(out io.Writer, c *reader.Cursor) error {
-	start, seam, end := c.Position(), c.Seam(), c.End()
-	for _, p := range c.Partitions() {
-		until := "no end"
-		if o, ok := end[p]; ok {
-			until = fmt.Sprint(o)
-		}
-		if _, err := fmt.Fprintf(out, "partition %d: from %d, table up to %d, then the log, until %s\n", p, start[p], seam[p], until); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// rowWriter writes batches in one of the output forms.
-type rowWriter interface {
-	write(arrow.RecordBatch) error
-	close() error
-}
-
-func newRowWriter(form string, out io.Writer, schema *arrow.Schema) (rowWriter, error) {
-	buf := bufio.NewWriterSize(out, 1<<20)
-	switch form {
-	case "ndjson":
-		return &ndjsonWriter{out: buf}, nil
-	case "arrow":
-		return &arrowWriter{out: buf, w: ipc.NewWriter(buf, ipc.WithSchema(schema))}, nil
-	case "parquet":
-		w, err := pqarrow.NewFileWriter(schema, struct{ io.Writer }{buf},
-			parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd)), pqarrow.DefaultWriterProps())
-		if err != nil {
-			return nil, fmt.Errorf("start parquet: %w", err)
-		}
-		return &parquetWriter{out: buf, w: w}, nil
-	}
-	return nil, fmt.Errorf("--output %q is not ndjson, arrow or parquet", form)
-}
-
-type ndjsonWriter struct {
-	out *bufio.Writer
-	row []byte
-}
-
-func (w *ndjsonWriter) write(rb arrow.RecordBatch) (err error) {
-	if w.row, err = reader.AppendNDJSON(w.row[:0], rb); err != nil {
-		return err
-	}
-	if _, err = w.out.Write(w.row); err != nil {
-		return err
-	}
-	return w.out.Flush() // a follower sees each batch at once; batches are large otherwise
-}
-
-func (w *ndjsonWriter) close() error { return w.out.Flush() }
-
-type arrowWriter struct {
-	out *bufio.Writer
-	w   *ipc.Writer
-}
-
-func (w *arrowWriter) write(rb arrow.RecordBatch) error {
-	return errors.Join(w.w.Write(rb), w.out.Flush())
-}
-
-func (w *arrowWriter) close() error { return errors.Join(w.w.Close(), w.out.Flush()) }
-
-type parquetWriter struct {
-	out *bufio.Writer
-	w   *pqarrow.FileWriter
-}
-
-func (w *parquetWriter) write(rb arrow.RecordBatch) error { return w.w.WriteBuffered(rb) }
-
-func (w *parquetWriter) close() error { return errors.Join(w.w.Close(), w.out.Flush()) }

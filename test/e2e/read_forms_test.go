@@ -1,0 +1,62 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/csv"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+
+	"github.com/ledgerlake/ledgerlake/test/harness"
+)
+
+// The outputs of read agree with each other, filters reach all of them, and a plan reads no rows.
+func TestReadForms(t *testing.T) {
+	seed := harness.Seed(t, 14)
+	const n = 600
+	dir := t.TempDir()
+	table := fillTable(t, dir, seed, n, 2, "--flush-rows", "200")
+
+	rows, err := csv.NewReader(bytes.NewReader(harness.Run(t, nil, "read", table, "--output", "csv"))).ReadAll()
+	if err != nil || len(rows) != n+1 || rows[0][0] != "_partition" {
+		t.Fatalf("csv: %d rows, %v", len(rows), err)
+	}
+	some := func(form string) []byte {
+		return harness.Run(t, nil, "read", table, "--where", "_offset BETWEEN 10 AND 19 AND _partition = 1", "--output", form)
+	}
+	if lines := bytes.Count(some("ndjson"), []byte("\n")); lines != 10 {
+		t.Errorf("ndjson with a filter: %d rows", lines)
+	}
+	if rows, err := csv.NewReader(bytes.NewReader(some("csv"))).ReadAll(); err != nil || len(rows) != 11 {
+		t.Errorf("csv with a filter: %d rows, %v", len(rows), err)
+	}
+	raw := bytes.Split(bytes.TrimSpace(some("raw")), []byte("\n"))
+	if len(raw) != 10 || raw[0][0] != '{' {
+		t.Errorf("raw with a filter: %q", raw)
+	}
+	r, err := ipc.NewReader(bytes.NewReader(some("arrow")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Release()
+	arrowRows := int64(0)
+	for r.Next() {
+		arrowRows += r.RecordBatch().NumRows()
+	}
+	if arrowRows != 10 || r.Err() != nil {
+		t.Errorf("arrow with a filter: %d rows, %v", arrowRows, r.Err())
+	}
+	if p := some("parquet"); !bytes.HasPrefix(p, []byte("PAR1")) || !bytes.HasSuffix(p, []byte("PAR1")) {
+		t.Errorf("parquet with a filter: %d bytes", len(p))
+	}
+	plan := string(harness.Run(t, nil, "read", table, "--plan", "--from", "1:10"))
+	if !strings.Contains(plan, "partition 1: from 10, table up to") || !strings.Contains(plan, "row groups") || strings.Contains(plan, "partition 0") {
+		t.Errorf("plan: %s", plan)
+	}
+	for _, bad := range [][]string{{"--where", "nothing = 1"}, {"--where", "_offset ="}, {"--output", "xml"}, {"--output", "raw", "--columns", "_offset"}} {
+		if _, err := harness.TryRun(t, nil, append([]string{"read", table}, bad...)...); err == nil {
+			t.Errorf("%v is accepted", bad)
+		}
+	}
+}
