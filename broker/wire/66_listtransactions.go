@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"regexp"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -16,10 +15,10 @@ func apiListTransactions() api {
 func (s *Server) listTransactions(r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.ListTransactionsRequest)
 	resp := req.ResponseKind().(*kmsg.ListTransactionsResponse)
-	var pattern *regexp.Regexp
+	var ids *pattern
 	if p := deref(req.TransactionalIDPattern); p != "" {
 		var err error
-		if pattern, err = regexp.Compile("^(?:" + p + ")$"); err != nil {
+		if ids, err = compilePattern(p); err != nil {
 			resp.ErrorCode = codeInvalidRegex
 			return resp, nil
 		}
@@ -38,7 +37,7 @@ func (s *Server) listTransactions(r *request) (kmsg.Response, error) {
 		case len(req.StateFilters) > 0 && !slices.Contains(req.StateFilters, st.state.String()):
 		case len(req.ProducerIDFilters) > 0 && !slices.Contains(req.ProducerIDFilters, st.producer):
 		case r.version >= 1 && req.DurationFilterMillis >= 0 && (!runs || now-st.started < req.DurationFilterMillis):
-		case pattern != nil && !pattern.MatchString(t.id):
+		case ids != nil && !ids.matches(t.id):
 		default:
 			o := kmsg.NewListTransactionsResponseTransactionState()
 			o.TransactionalID, o.ProducerID, o.TransactionState = t.id, st.producer, st.state.String()

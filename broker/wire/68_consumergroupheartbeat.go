@@ -3,7 +3,6 @@ package wire
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"time"
 
@@ -28,7 +27,7 @@ type heartbeatRequest struct {
 	*kmsg.ConsumerGroupHeartbeatRequest
 	version        int16
 	clientID, host string
-	pattern        *regexp.Regexp
+	pattern        *pattern
 	owned          partitionSet
 }
 
@@ -75,7 +74,7 @@ func (s *Server) readHeartbeat(r *request, hb *heartbeatRequest) (int16, error) 
 	}
 	if p := deref(hb.SubscribedTopicRegex); p != "" {
 		var err error
-		if hb.pattern, err = regexp.Compile("^(?:" + p + ")$"); err != nil {
+		if hb.pattern, err = compilePattern(p); err != nil {
 			return codeInvalidRegex, err
 		}
 	}
@@ -279,17 +278,10 @@ func (g *consumerGroup) subscribe(m *consumer, hb *heartbeatRequest) (changed bo
 		return false, errNoMemory
 	}
 	g.c.kept.add(-m.weight)
-	changed = !slices.Equal(m.names, next.names) || patternText(m.pattern) != patternText(next.pattern) || m.assignor != next.assignor
+	changed = !slices.Equal(m.names, next.names) || m.pattern.String() != next.pattern.String() || m.assignor != next.assignor
 	m.rack, m.rebalance, m.names, m.pattern, m.assignor, m.weight, m.away = next.rack, next.rebalance, next.names, next.pattern, next.assignor, weight, false
 	if changed {
 		g.epoch++
 	}
 	return changed, nil
-}
-
-func patternText(p *regexp.Regexp) string {
-	if p == nil {
-		return ""
-	}
-	return p.String()
 }

@@ -56,9 +56,7 @@ func (c *coordinator) describeConsumers(name string, all map[string]broker.Topic
 		}
 		om.SubscribedTopics = slices.Clone(m.names)
 		if m.pattern != nil {
-			text := m.pattern.String()
-			text = text[len("^(?:") : len(text)-len(")$")]
-			om.SubscribedTopicRegex = &text
+			om.SubscribedTopicRegex = &m.pattern.text
 		}
 		om.MemberType = 1 // of the newer protocol
 		om.Assignment, om.TargetAssignment = describeSet(m.has, all), describeSet(m.target, all)

@@ -75,26 +75,28 @@ func fewest(sets []partitionSet, who []int) int {
 // balance moves partitions, from those with most to those with least, until no one has two more than another who
 // could have one of them. Each move makes the sum of the squares smaller, so it ends.
 func balance(sets []partitionSet, who map[string][]int) {
-	order := make([]int, len(sets))
-	for i := range order {
-		order[i] = i
+	order, lists := make([]int, len(sets)), make([][]record.TopicPartition, len(sets))
+	for i, set := range sets {
+		order[i], lists[i] = i, slices.SortedFunc(maps.Keys(set), comparePartitions)
 	}
 	for moved := true; moved; {
 		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(len(sets[b]), len(sets[a])) })
-		moved = slices.ContainsFunc(order, func(i int) bool { return moveOne(sets, who, i) })
+		moved = slices.ContainsFunc(order, func(i int) bool { return moveOne(sets, lists, who, i) })
 	}
 }
 
-// moveOne takes one partition from a member that has too many.
-func moveOne(sets []partitionSet, who map[string][]int, from int) bool {
+// moveOne takes one partition from a member that has too many. lists are the sets in order.
+func moveOne(sets []partitionSet, lists [][]record.TopicPartition, who map[string][]int, from int) bool {
 	to := map[string]int{} // who has fewest, by topic
-	for _, tp := range slices.SortedFunc(maps.Keys(sets[from]), comparePartitions) {
+	for k := len(lists[from]) - 1; k >= 0; k-- {
+		tp := lists[from][k]
 		if _, ok := to[tp.Topic]; !ok {
 			to[tp.Topic] = fewest(sets, who[tp.Topic])
 		}
 		if i := to[tp.Topic]; len(sets[i])+1 < len(sets[from]) {
 			delete(sets[from], tp)
 			sets[i][tp] = true
+			lists[from], lists[i] = slices.Delete(lists[from], k, k+1), append(lists[i], tp)
 			return true
 		}
 	}

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -48,7 +47,7 @@ type consumer struct {
 	clientID, host     string
 	rebalance          time.Duration
 	names              []string
-	pattern            *regexp.Regexp
+	pattern            *pattern
 	assignor           string
 
 	epoch, last int32 // last: the one before, for a heartbeat whose answer was lost
@@ -107,7 +106,7 @@ func (c *coordinator) reapConsumers(g *consumerGroup) {
 
 // subscribes says whether a member wants a topic.
 func (m *consumer) subscribes(topic string) bool {
-	return slices.Contains(m.names, topic) || m.pattern != nil && m.pattern.MatchString(topic)
+	return slices.Contains(m.names, topic) || m.pattern.matches(topic)
 }
 
 // refresh compares the topics that the group reads with those that there are; where they differ the epoch grows.
@@ -117,7 +116,7 @@ func (g *consumerGroup) refresh(all map[string]broker.TopicInfo, now bool) {
 	}
 	g.looked = time.Now()
 	topics := map[string]int32{}
-	patterns := map[string]*regexp.Regexp{}
+	patterns := map[string]*pattern{}
 	for _, m := range g.members {
 		for _, t := range m.names {
 			if in, ok := all[t]; ok {
@@ -130,7 +129,7 @@ func (g *consumerGroup) refresh(all map[string]broker.TopicInfo, now bool) {
 	}
 	for _, p := range patterns {
 		for t, in := range all {
-			if p.MatchString(t) {
+			if p.matches(t) {
 				topics[t] = in.Config.Partitions
 			}
 		}
@@ -315,7 +314,7 @@ func (m *consumer) cost() int64 {
 		n += 32 + len(t)
 	}
 	if m.pattern != nil {
-		n += 64 * len(m.pattern.String())
+		n += int(m.pattern.size)
 	}
 	return int64(n)
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -398,5 +399,34 @@ func TestConsumerGroupOverTheWire(t *testing.T) {
 	one.cl.Close()
 	if c, ok := s.offsets.get("g", tp0); !ok || c.offset == 0 {
 		t.Fatalf("position %+v %v", c, ok)
+	}
+}
+
+// I8: a pattern that is wrong or would take much memory is refused; the others match whole names.
+func TestPatterns(t *testing.T) {
+	for _, bad := range []string{"(", strings.Repeat("a{1000}", 200), strings.Repeat("x", 5000), "a{5000}"} {
+		if p, err := compilePattern(bad); err == nil {
+			t.Errorf("%.20s of %d bytes is taken: %d bytes", bad, len(bad), p.size)
+		}
+	}
+	p, err := compilePattern("a|b.*")
+	if err != nil || !p.matches("a") || !p.matches("bcd") || p.matches("ab") || p.matches("xa") || p.size > 10_000 {
+		t.Fatalf("%+v %v", p, err)
+	}
+}
+
+// A large group is assigned anew in little time when one member joins.
+func BenchmarkAssignUniform(b *testing.B) {
+	var members []*consumer
+	for i := range 100 {
+		members = append(members, &consumer{id: strconv.Itoa(i), names: []string{"t"}})
+	}
+	topics := map[string]int32{"t": 20_000}
+	for i, set := range assignUniform(members, topics) {
+		members[i].target = set
+	}
+	members = append(members, &consumer{id: "new", names: []string{"t"}})
+	for b.Loop() {
+		assignUniform(members, topics)
 	}
 }
