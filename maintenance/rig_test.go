@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -274,21 +275,22 @@ var errStop = errors.New("the process ends here")
 // dieAt makes the store fail from its n-th operation on, as if the process had died before it or, when after is
 // set, between it and its answer. It gives a function that brings the store back.
 func (r *rig) dieAt(n int64, after bool) (hit func() bool) {
-	base, died := r.store.Calls(), false
+	base := r.store.Calls()
+	var died atomic.Bool // deletes come from several goroutines
 	r.store.SetHook(func(_ context.Context, c mem.Call) mem.Fault {
 		switch {
 		case c.N-base < n:
 			return mem.Fault{}
 		case c.N-base == n && after && c.Op != mem.OpGet && c.Op != mem.OpList && c.Op != mem.OpHead && c.Op != mem.OpGetRange && c.Op != mem.OpCreate:
-			died = true
+			died.Store(true)
 			return mem.Fault{After: errStop}
 		}
-		died = true
+		died.Store(true)
 		return mem.Fault{Before: errStop}
 	})
 	return func() bool {
 		r.store.SetHook(nil)
-		return died
+		return died.Load()
 	}
 }
 

@@ -104,6 +104,7 @@ It listens without authentication: keep it on loopback or a network that you tru
 	f.StringVar(&schemaFile, "schema", "", "file with the payload columns of new tables, a Delta schema in JSON")
 	f.StringVar(&ready, "ready-file", "", "write {\"kafka\":address,\"pid\":...} here when clients can connect")
 	flushFlags(f, &cfg.tiering)
+	cfg.upkeep.vacuum = 24 * time.Hour // these tables are our own
 	cfg.upkeep.register(f)
 	store.register(f)
 	committers.register(f)

@@ -36,7 +36,7 @@ type upkeep struct {
 func (u *upkeep) register(f *pflag.FlagSet) {
 	u.target = 256 << 20
 	f.DurationVar(&u.interval, "optimize-interval", 5*time.Minute, "how often small files of a table are merged in the background; 0 never. Of several processes that fill one table let one do it")
-	f.DurationVar(&u.vacuum, "vacuum-interval", u.vacuum, "how often files that no version of the table's retention time (7 days) needs are deleted, and the old part of its log, as by `ledgerlake vacuum`; 0 never")
+	f.DurationVar(&u.vacuum, "vacuum-interval", u.vacuum, "how often files that no version of the table's retention time (7 days) needs are deleted, and the old part of its log, as by the vacuum command; 0 never")
 	f.Var(&u.target, "optimize-target-size", "size of the files that this makes")
 }
 
