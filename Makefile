@@ -14,7 +14,7 @@ BIN     := bin/ledgerlake
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 # Packages whose tests start goroutines that share state: the race detector is worth its time there.
-RACE    := ./internal/... ./objstore/... ./deltalog/... ./committer/... ./broker/... ./tiering/... ./reader/... ./test/model
+RACE    := ./internal/... ./objstore/... ./deltalog/... ./committer/... ./broker/... ./tiering/... ./reader/... ./reprocess/... ./web/... ./flight/... ./test/model
 # Packages that start real services; all others need nothing but Go.
 OUTSIDE := ./test/harness ./test/e2e ./test/crash ./test/stores
 

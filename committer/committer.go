@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/record"
@@ -47,6 +48,26 @@ var (
 	// ErrInvalidRequest means that the request makes no sense.
 	ErrInvalidRequest = errors.New("invalid commit request")
 )
+
+// FilledByProperty is the table property that names the only application which may fill the table: a job that was
+// swapped in, whose rows others do not make. Its splits are <name>/<number>.
+const FilledByProperty = "ledgerlake.filled-by"
+
+// FilledByError says that a table is filled by another application.
+type FilledByError struct{ App, FilledBy string }
+
+func (e *FilledByError) Error() string {
+	return fmt.Sprintf("the table is filled by %s, not by %s: stop this one; or restore the version before the swap, and both positions with it", e.FilledBy, e.App)
+}
+
+// checkFiller refuses everybody but the application that fills the table, if it names one.
+func checkFiller(meta *deltalog.Metadata, app string) error {
+	filler := meta.Configuration[FilledByProperty]
+	if filler == "" || app == filler || strings.HasPrefix(app, filler+"/") {
+		return nil
+	}
+	return &FilledByError{App: app, FilledBy: filler}
+}
 
 // RangeError says that a range does not begin where the table stands.
 type RangeError struct {

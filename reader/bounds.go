@@ -3,6 +3,7 @@ package reader
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -45,6 +46,12 @@ func ParseBound(s, topic string) (Bound, error) {
 	}
 	return AtOffsets(offsets), nil
 }
+
+// Offsets gives the offsets of a Bound of AtOffsets or AtToken.
+func (b Bound) Offsets() (map[int32]record.Offset, bool) { return maps.Clone(b.offsets), b.offsets != nil }
+
+// Time gives the time of a Bound of AtTime.
+func (b Bound) Time() (time.Time, bool) { return b.time, b.kind == boundTime }
 
 // NamedPartitions are those of PARTITION:OFFSET pairs, none for another kind of bound: who names partitions
 // wants these alone. ParseBound says whether s is right.

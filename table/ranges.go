@@ -144,3 +144,19 @@ func SplitAppID(id string) (app string, partition int32, ok bool) {
 	}
 	return id[:i], int32(n), true
 }
+
+// Partitions gives the partitions that an application has recorded a position of, ascending.
+func Partitions(snap *deltalog.Snapshot, app string) []int32 {
+	var out []int32
+	for id := range snap.Txns() {
+		number, ok := strings.CutPrefix(id, app+"-")
+		if !ok {
+			continue
+		}
+		if n, err := strconv.ParseInt(number, 10, 32); err == nil && n >= 0 && AppID(app, int32(n)) == id {
+			out = append(out, int32(n))
+		}
+	}
+	slices.Sort(out)
+	return out
+}

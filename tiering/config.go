@@ -13,6 +13,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/committer"
 	"github.com/ledgerlake/ledgerlake/objstore"
+	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
 )
 
@@ -49,6 +50,10 @@ type Config struct {
 	// DeadLetters takes what cannot be decoded; nil: its table is in DeadLetterStore, made when there is a first one.
 	DeadLetters     *table.Table
 	DeadLetterStore func(ctx context.Context) (objstore.Store, error) // called at most once unless it fails
+
+	// Refuse says why a record is to be a dead letter, before it is decoded; nil refuses none. It may change the
+	// record's headers, and is called by several goroutines at once.
+	Refuse func(rec *record.Record) error
 
 	Partitions []int32   // nil: all of the topic, also those added later
 	Manual     bool      // only what Assign gives

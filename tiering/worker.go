@@ -231,6 +231,12 @@ func (w *worker) batch(ctx context.Context, partition int32, cur *cursor, b reco
 func (w *worker) record(ctx context.Context, partition int32, cur *cursor, rec *record.Record) error {
 	w.out.records++
 	w.out.bytes += int64(len(rec.Key) + len(rec.Value))
+	if w.s.t.cfg.Refuse != nil {
+		if err := w.s.t.cfg.Refuse(rec); err != nil {
+			w.bury(newDeadLetter(partition, rec, err))
+			return nil
+		}
+	}
 	size := len(rec.Key) + len(rec.Value)
 	for i := range rec.Headers {
 		size += len(rec.Headers[i].Key) + len(rec.Headers[i].Value)

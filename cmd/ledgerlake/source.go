@@ -60,7 +60,7 @@ func (f *sourceFlags) open(ctx context.Context, source string) (*stream, error) 
 	case f.dir != "":
 		return f.openServed(ctx, f.dir, source)
 	}
-	if dir, topic := filepath.Split(filepath.Clean(source)); !strings.Contains(source, "://") && dir != "" && servedDir(dir) {
+	if dir, topic := filepath.Split(filepath.Clean(source)); !strings.Contains(source, "://") && dir != "" && servedDir(dir) && !isTable(source) {
 		return f.openServed(ctx, filepath.Clean(dir), topic)
 	}
 	s := &stream{app: f.app}
@@ -68,6 +68,12 @@ func (f *sourceFlags) open(ctx context.Context, source string) (*stream, error) 
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
+}
+
+// isTable says whether a local path is a table: it may lie in a served directory, beside the log.
+func isTable(path string) bool {
+	_, err := os.Stat(filepath.Join(path, "_delta_log"))
+	return err == nil
 }
 
 func (f *sourceFlags) openTable(ctx context.Context, s *stream, at string) error {

@@ -1,0 +1,120 @@
+package reprocess
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// Spec is a job as its file says it.
+type Spec struct {
+	// Name of the job; positions are kept under it.
+	Name string `yaml:"name"`
+	// Source is DIR/TOPIC of a served directory, a table, or kafka://host:port/topic.
+	Source string `yaml:"source"`
+	// History is the table with the history of a kafka:// source.
+	History string `yaml:"history,omitempty"`
+	From    string `yaml:"from,omitempty"`  // default earliest
+	Until   string `yaml:"until,omitempty"` // default now; what comes after it is read by a run that follows
+	// Sink is the new table; "shadow" puts it into the folder of the table that it replaces, where Swap can take it.
+	Sink string `yaml:"sink"`
+	// Replaces is the table whose place the new one is to take: one that another job fills, or, for a job that
+	// changes no values, the table of the topic. Default: the source's table.
+	Replaces string `yaml:"replaces,omitempty"`
+	// Schema is a file with the columns of the new table, a Delta schema in JSON. Default: those of the source when
+	// nothing changes values, else inferred from the first records.
+	Schema string `yaml:"schema,omitempty"`
+
+	Where   string   `yaml:"where,omitempty"`   // an expression: which records become rows
+	Keep    []string `yaml:"keep,omitempty"`    // fields of the value that are kept; default all
+	Columns []Column `yaml:"columns,omitempty"` // fields that are added, or replaced
+	// Command is run as it is given, without a shell. It reads a record a line and writes a line for each.
+	Command []string `yaml:"command,omitempty"`
+
+	SplitBytes int64 `yaml:"splitBytes,omitempty"` // about how much of the source one split reads; default 256 MiB
+}
+
+// Column is a field made by an expression.
+type Column struct {
+	Name  string `yaml:"name"`
+	Value string `yaml:"value"`
+}
+
+// ShadowSink is the Sink that means a shadow of the table that is replaced.
+const ShadowSink = "shadow"
+
+// ErrSpec is wrapped by errors about a job's file.
+var ErrSpec = errors.New("job")
+
+var jobName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$`)
+
+// ParseSpec reads a job's file. Unknown keys are refused.
+func ParseSpec(raw []byte) (Spec, error) {
+	var s Spec
+	d := yaml.NewDecoder(bytes.NewReader(raw))
+	d.KnownFields(true)
+	if err := d.Decode(&s); err != nil && !errors.Is(err, io.EOF) {
+		return s, fmt.Errorf("%w: %w", ErrSpec, err)
+	}
+	return s, s.validate()
+}
+
+func (s Spec) validate() error {
+	switch {
+	case !jobName.MatchString(s.Name):
+		return fmt.Errorf("%w: name %q: want letters, digits, '_', '.', '-', at most 100", ErrSpec, s.Name)
+	case s.Source == "":
+		return fmt.Errorf("%w: no source", ErrSpec)
+	case s.Sink == "":
+		return fmt.Errorf("%w: no sink: want the path of the new table, or %q", ErrSpec, ShadowSink)
+	case strings.Contains(s.Sink, "://") && !strings.HasPrefix(s.Sink, "s3://") && !strings.HasPrefix(s.Sink, "file://") &&
+		!strings.HasPrefix(s.Sink, "gs://") && !strings.HasPrefix(s.Sink, "az://"):
+		return fmt.Errorf("%w: sink %s: only tables can be filled by a job so far, no topics", ErrSpec, s.Sink)
+	case s.History != "" && !strings.HasPrefix(s.Source, "kafka://"):
+		return fmt.Errorf("%w: history is for a kafka:// source; a table or a topic of a directory has its own", ErrSpec)
+	case len(s.Command) > 0 && (s.Where != "" || len(s.Columns) > 0 || len(s.Keep) > 0):
+		return fmt.Errorf("%w: either a command, or where, keep and columns", ErrSpec)
+	case s.SplitBytes < 0:
+		return fmt.Errorf("%w: splitBytes %d is below 0", ErrSpec, s.SplitBytes)
+	}
+	seen := map[string]bool{}
+	for _, c := range s.Columns {
+		if c.Name == "" || c.Value == "" || seen[c.Name] {
+			return fmt.Errorf("%w: column %q: want a name of its own and an expression as its value", ErrSpec, c.Name)
+		}
+		seen[c.Name] = true
+	}
+	return nil
+}
+
+// Changes says whether the job changes values, or which records there are.
+func (s Spec) Changes() bool {
+	return s.Where != "" || len(s.Keep) > 0 || len(s.Columns) > 0 || len(s.Command) > 0
+}
+
+// Transform makes what the job does to records; nil when it does nothing to them.
+func (s Spec) Transform() (func() (Transform, error), error) {
+	switch {
+	case len(s.Command) > 0:
+		return func() (Transform, error) { return StartCommand(s.Command) }, nil
+	case s.Changes():
+		e, err := CompileExpressions(s.Where, s.Keep, s.Columns)
+		if err != nil {
+			return nil, err
+		}
+		return func() (Transform, error) { return e, nil }, nil
+	}
+	return nil, nil
+}
+
+// ShadowPath gives the place of a job's new table below the folder of the table that it is to replace.
+func ShadowPath(table, job string) string {
+	return strings.TrimSuffix(table, "/") + "/" + shadowFolder(job)
+}
+
+func shadowFolder(job string) string { return "_shadow/" + job }

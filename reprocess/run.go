@@ -1,0 +1,426 @@
+package reprocess
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/committer"
+	"github.com/ledgerlake/ledgerlake/decode"
+	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/objstore"
+	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/table"
+	"github.com/ledgerlake/ledgerlake/tiering"
+)
+
+// Config of a Job.
+type Config struct {
+	Spec  Spec
+	Topic string         // in the log, and the name under which the source's table keeps its positions
+	Table *table.Table   // with the history; nil: the log has everything
+	Log   broker.Source  // with the tail; nil: the table alone
+	Sink  objstore.Store // of the new table
+	// DeadLetterStore of the job; called when there is a first dead letter.
+	DeadLetterStore func(ctx context.Context) (objstore.Store, error)
+	// Schema is the payload columns of the new table. Nil: those of the source's table when values stay as they are,
+	// else inferred from the first records.
+	Schema *arrow.Schema
+	// Transform makes the transforms, in the place of the Spec's; nil: the Spec's.
+	Transform func() (Transform, error)
+	Workers   int            // splits, and transforms, at one time; default one a core
+	Tiering   tiering.Config // limits of commits and memory; the rest is set here
+	Logger    *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	if c.Spec.From == "" {
+		c.Spec.From = "earliest"
+	}
+	if c.Spec.Until == "" {
+		c.Spec.Until = "now"
+	}
+	if c.Spec.SplitBytes == 0 {
+		c.Spec.SplitBytes = 256 << 20
+	}
+	if c.Workers == 0 {
+		c.Workers = runtime.GOMAXPROCS(0)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	if err := c.Spec.validate(); err != nil {
+		return err
+	}
+	switch {
+	case c.Table == nil && c.Log == nil:
+		return errors.New("reprocess: a table or a log is needed to read from")
+	case c.Topic == "" || c.Sink == nil || c.DeadLetterStore == nil:
+		return errors.New("reprocess: Topic, Sink and DeadLetterStore are needed")
+	case c.Workers < 1:
+		return fmt.Errorf("reprocess: %d workers", c.Workers)
+	case c.Table != nil && c.Table.Store.URL() == c.Sink.URL():
+		return errors.New("reprocess: the sink is the source's table: give the new one a place of its own")
+	}
+	return nil
+}
+
+// Job is an opened job.
+type Job struct {
+	cfg    Config
+	stream *stream
+	pool   chan Transform // nil: values stay
+	sink   *table.Table
+	plan   *Plan
+}
+
+// Open opens a job: its new table and its plan are made now if they are not there yet. Close it in any case.
+func Open(ctx context.Context, cfg Config) (*Job, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	j := &Job{cfg: cfg}
+	if err := j.open(ctx); err != nil {
+		return nil, errors.Join(err, j.Close())
+	}
+	return j, nil
+}
+
+func (j *Job) open(ctx context.Context) (err error) {
+	if j.stream, err = openStream(ctx, j.cfg.Topic, j.cfg.Table, j.cfg.Log); err != nil {
+		return err
+	}
+	if err := j.startTransforms(); err != nil {
+		return err
+	}
+	j.sink, err = table.Open(ctx, j.cfg.Sink, table.Config{Topic: j.cfg.Topic, Logger: j.cfg.Logger})
+	if errors.Is(err, deltalog.ErrNotTable) {
+		err = j.create(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("open the new table: %w", err)
+	}
+	snap, err := j.sink.Refresh(ctx)
+	if err != nil {
+		return err
+	}
+	j.plan, err = planOf(snap, j.cfg.Spec.Name)
+	if err == nil && j.plan.Topic != j.cfg.Topic {
+		err = fmt.Errorf("%w: it was planned for topic %s", ErrOtherJob, j.plan.Topic)
+	}
+	return err
+}
+
+func (j *Job) startTransforms() error {
+	start := j.cfg.Transform
+	if start == nil {
+		var err error
+		if start, err = j.cfg.Spec.Transform(); err != nil || start == nil {
+			return err
+		}
+	}
+	j.pool = make(chan Transform, j.cfg.Workers)
+	for range j.cfg.Workers {
+		t, err := start()
+		if err != nil {
+			return err
+		}
+		j.pool <- t
+	}
+	return nil
+}
+
+// create makes the new table with its plan in one commit, so that of several processes that begin together one
+// decides.
+func (j *Job) create(ctx context.Context) error {
+	plan, err := makePlan(ctx, j.stream, j.cfg.Spec.Name, j.cfg.Spec.From, j.cfg.Spec.Until, j.cfg.Spec.SplitBytes)
+	if err != nil {
+		return err
+	}
+	raw, err := json.Marshal(plan)
+	if err != nil {
+		return err
+	}
+	payload, err := j.payload(ctx, plan)
+	if err != nil {
+		return err
+	}
+	j.sink, err = table.OpenOrCreate(ctx, j.cfg.Sink, payload, table.Config{Topic: j.cfg.Topic, Logger: j.cfg.Logger,
+		Properties: map[string]string{planProperty: string(raw), committer.FilledByProperty: plan.Job}})
+	return err
+}
+
+// payload gives the columns of the new table.
+func (j *Job) payload(ctx context.Context, plan *Plan) (*arrow.Schema, error) {
+	if j.cfg.Schema != nil {
+		return j.cfg.Schema, nil
+	}
+	if j.pool == nil && j.cfg.Table != nil {
+		return j.cfg.Table.PayloadSchema()
+	}
+	const enough = 1000
+	var samples [][]byte
+	for _, s := range plan.Splits {
+		a := j.source(s.Partition, span{s.From, s.To})
+		got, err := a.Fetch(ctx, []broker.FetchRange{{TP: record.TopicPartition{Topic: j.cfg.Topic, Partition: s.Partition}, From: s.From}},
+			broker.FetchOptions{Isolation: broker.ReadCommitted})
+		if err == nil {
+			err = got[0].Err
+		}
+		if err != nil {
+			return nil, fmt.Errorf("take a sample for the columns: %w", err)
+		}
+		in, _, err := recordsOf(&got[0], s.From, s.To)
+		if err != nil {
+			return nil, fmt.Errorf("take a sample for the columns: %w", err)
+		}
+		for _, r := range in {
+			samples = append(samples, r.Value)
+		}
+		if len(samples) >= enough {
+			break
+		}
+	}
+	schema, err := decode.InferJSON(samples[:min(len(samples), enough)])
+	if errors.Is(err, decode.ErrNoSamples) {
+		return nil, fmt.Errorf("no column can be inferred from %d records: give a schema", len(samples))
+	}
+	return schema, err
+}
+
+// source gives the transformed stream of one partition, cut to a span.
+func (j *Job) source(partition int32, s span) *applied {
+	return &applied{stream: j.stream, pool: j.pool, only: map[int32]span{partition: s}, batch: 4 << 20}
+}
+
+// Plan gives how the job is cut up.
+func (j *Job) Plan() Plan { return *j.plan }
+
+// Sink gives the new table.
+func (j *Job) Sink() *table.Table { return j.sink }
+
+// Close ends transforms and gives back what the Job has opened.
+func (j *Job) Close() error {
+	var err error
+	if j.pool != nil {
+		close(j.pool)
+		for t := range j.pool {
+			err = errors.Join(err, t.Close())
+		}
+	}
+	if j.sink != nil {
+		err = errors.Join(err, j.sink.Close())
+	}
+	if j.stream != nil {
+		err = errors.Join(err, j.stream.Close())
+	}
+	return err
+}
+
+// RunOptions say which part of the job to do.
+type RunOptions struct {
+	// Index and Count choose splits: those whose number is Index modulo Count, as a Kubernetes Indexed Job numbers
+	// its pods. Zero: all.
+	Index, Count int
+	// Follow goes on with the log behind the plan, until ctx ends. It begins when all splits are done, by whoever.
+	Follow bool
+}
+
+// ErrUnfinished means that splits of others are not done, so that the job cannot follow yet.
+var ErrUnfinished = errors.New("splits of the job are not done yet")
+
+// Run does what is left of the chosen splits. It may be stopped and made again at any time, and run by several
+// processes at once: a split that two work on is committed by one of them.
+func (j *Job) Run(ctx context.Context, opts RunOptions) error {
+	if opts.Count == 0 {
+		opts.Count = 1
+	}
+	if opts.Count < 1 || opts.Index < 0 || opts.Index >= opts.Count {
+		return fmt.Errorf("split index %d of %d: want 0 to %d", opts.Index, opts.Count, opts.Count-1)
+	}
+	finished, err := j.finished(ctx)
+	if err != nil {
+		return err
+	}
+	if !finished {
+		if err := j.runSplits(ctx, opts); err != nil || ctx.Err() != nil {
+			return err // nil when it was stopped: what is done is committed
+		}
+	}
+	done, err := j.finish(ctx)
+	switch {
+	case err != nil || !opts.Follow:
+		return err
+	case !done:
+		return ErrUnfinished
+	}
+	return j.follow(ctx)
+}
+
+func (j *Job) runSplits(ctx context.Context, opts RunOptions) error {
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(j.cfg.Workers)
+	for i := range j.plan.Splits {
+		if i%opts.Count == opts.Index {
+			g.Go(func() error { return j.runSplit(gctx, i) })
+		}
+	}
+	return g.Wait()
+}
+
+// finished says whether the job has positions of its own: its splits are done then. After a swap the positions of
+// the splits are not in the table any more.
+func (j *Job) finished(ctx context.Context) (bool, error) {
+	snap, err := j.sink.Log.Snapshot(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, r := range j.plan.Ranges {
+		if _, known := table.LakeEnd(snap, j.plan.Job, r.Partition); !known && r.To > r.From {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func (j *Job) runSplit(ctx context.Context, i int) error {
+	s := j.plan.Splits[i]
+	snap, err := j.sink.Log.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	if end, ok := table.LakeEnd(snap, j.plan.app(i), s.Partition); ok && end >= s.To {
+		return nil
+	}
+	start := time.Now()
+	cfg := j.tiering(j.source(s.Partition, span{s.From, s.To}), j.plan.app(i))
+	cfg.UntilEnd, cfg.Partitions, cfg.Workers = true, []int32{s.Partition}, 1
+	if err := j.tier(ctx, cfg); err != nil {
+		return fmt.Errorf("split %d, partition %d offsets [%d, %d): %w", i, s.Partition, s.From, s.To, err)
+	}
+	j.cfg.Logger.Info("split is done", "job", j.plan.Job, "split", i, "of", len(j.plan.Splits), "partition", s.Partition, "from", s.From, "to", s.To, "took", time.Since(start))
+	return nil
+}
+
+func (j *Job) tiering(source broker.Source, app string) tiering.Config {
+	cfg := j.cfg.Tiering
+	cfg.Source, cfg.Topic, cfg.App, cfg.Table = source, j.cfg.Topic, app, j.sink
+	cfg.Committer = committer.NewDirect(j.sink.Log)
+	cfg.DeadLetterStore, cfg.Refuse, cfg.Logger = j.cfg.DeadLetterStore, refused, j.cfg.Logger
+	cfg.Format = tiering.FormatRaw
+	if payload, err := j.sink.PayloadSchema(); err == nil && payload.NumFields() > 0 {
+		cfg.Format = tiering.FormatJSON
+	}
+	return cfg
+}
+
+func (j *Job) tier(ctx context.Context, cfg tiering.Config) error {
+	tr, err := tiering.Open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	return errors.Join(tr.Run(ctx), tr.Close())
+}
+
+// finish sets the job's own positions when every split is done.
+func (j *Job) finish(ctx context.Context) (done bool, err error) {
+	if done, err := j.finished(ctx); done || err != nil {
+		return done, err
+	}
+	status, err := j.Status(ctx)
+	if err != nil || status.Done < len(j.plan.Splits) {
+		return false, err
+	}
+	req := committer.Request{App: j.plan.Job, Parameters: map[string]string{"job": j.plan.Job}}
+	snap, err := j.sink.Log.Snapshot(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, r := range j.plan.Ranges {
+		if _, known := table.LakeEnd(snap, j.plan.Job, r.Partition); !known && r.To > r.From {
+			req.Ranges = append(req.Ranges, committer.Range{Partition: r.Partition, From: r.From, To: r.To})
+		}
+	}
+	if len(req.Ranges) == 0 {
+		return true, nil
+	}
+	_, err = committer.NewDirect(j.sink.Log).Commit(ctx, req)
+	var fenced *committer.FencedError
+	if errors.As(err, &fenced) {
+		err = nil // somebody else was faster
+	}
+	return err == nil, err
+}
+
+// follow goes on behind the plan.
+func (j *Job) follow(ctx context.Context) error {
+	a := &applied{stream: j.stream, pool: j.pool, only: map[int32]span{}, batch: 4 << 20}
+	for _, r := range j.plan.Ranges {
+		a.only[r.Partition] = span{r.To, -1}
+	}
+	return j.tier(ctx, j.tiering(a, j.plan.Job))
+}
+
+// Status says how far a job is.
+type Status struct {
+	Job     string                  `json:"job"`
+	Splits  int                     `json:"splits"`
+	Done    int                     `json:"done"`    // splits
+	Offsets int64                   `json:"offsets"` // of all splits
+	Decided int64                   `json:"decided"` // of them: rows, dead letters, and what was dropped
+	Version deltalog.Version        `json:"version"` // of the new table
+	Behind  map[int32]record.Offset `json:"behind"`  // offsets from the job's position to the end of the stream, once it can follow
+}
+
+// Status looks into the new table.
+func (j *Job) Status(ctx context.Context) (Status, error) {
+	snap, err := j.sink.Log.Snapshot(ctx)
+	if err != nil {
+		return Status{}, err
+	}
+	st := Status{Job: j.plan.Job, Splits: len(j.plan.Splits), Version: snap.Version(), Behind: map[int32]record.Offset{}}
+	finished, err := j.finished(ctx)
+	if err != nil {
+		return st, err
+	}
+	for i, s := range j.plan.Splits {
+		st.Offsets += int64(s.To - s.From)
+		if finished {
+			st.Done, st.Decided = i+1, st.Offsets
+			continue
+		}
+		end, ok := table.LakeEnd(snap, j.plan.app(i), s.Partition)
+		if !ok {
+			continue
+		}
+		st.Decided += int64(min(end, s.To) - s.From)
+		if end >= s.To {
+			st.Done++
+		}
+	}
+	for _, r := range j.plan.Ranges {
+		end, ok := table.LakeEnd(snap, j.plan.Job, r.Partition)
+		if !ok {
+			continue
+		}
+		b, err := j.stream.Bounds(ctx, record.TopicPartition{Topic: j.cfg.Topic, Partition: r.Partition})
+		if err != nil {
+			return st, err
+		}
+		st.Behind[r.Partition] = max(0, b.Stable-end)
+	}
+	return st, nil
+}

@@ -1,0 +1,272 @@
+package reprocess
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/committer"
+	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/objstore"
+	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/table"
+)
+
+var (
+	// ErrNotShadow means that the new table does not lie where the old one's log can name its files.
+	ErrNotShadow = errors.New(`the new table is not in the old one's folder: only a job with "sink: shadow" can be swapped`)
+	// ErrNotSwappable is wrapped by errors about tables that cannot be swapped as they are.
+	ErrNotSwappable = errors.New("the tables cannot be swapped")
+	// ErrMoving means that the old table grew faster than the new one caught up.
+	ErrMoving = errors.New("the old table grows faster than the new one catches up: stop what fills it, and try again")
+)
+
+// SwapReport says what Swap did, or would do.
+type SwapReport struct {
+	DryRun    bool             `json:"dryRun"`
+	From      deltalog.Version `json:"from"`    // of the old table, before
+	Version   deltalog.Version `json:"version"` // after; -1 with DryRun
+	Removed   int              `json:"removed"` // files of the old content
+	Added     int              `json:"added"`
+	Positions map[string]int64 `json:"positions"` // the first offset of each partition that is not in the table
+	FilledBy  string           `json:"filledBy"`  // who fills the table from now on: the topic's tiering, or the job
+}
+
+// String gives the report as a person reads it.
+func (r SwapReport) String() string {
+	verb := "swapped in"
+	if r.DryRun {
+		verb = "would swap in"
+	}
+	s := fmt.Sprintf("%s %d files for %d; the table goes on at offsets %v, filled by %s", verb, r.Added, r.Removed, r.Positions, r.FilledBy)
+	if !r.DryRun {
+		s += fmt.Sprintf("\nversion %d has the new content; version %d is the old one, and `ledgerlake restore --to-version %d` brings it back", r.Version, r.From, r.From)
+	}
+	return s
+}
+
+// Swap makes the new table's content that of the old one, in one commit of the old one's log: a reader of any make
+// sees all old rows or all new ones. Before it the new table catches up with the old one, and the commit is made
+// only if both stand at the same offsets: what fills the old table may go on meanwhile, and goes on behind the swap
+// without a gap or a double (I3).
+//
+// The old table is one that another job made, or that of the topic itself. In the first case the new job fills it
+// from then on (Run with Follow, and the table as its sink), and the old job ends with a clear error. The table of a
+// topic is the history that its consumers read, so only a job that changes no values, but the columns they are
+// decoded into, may replace it; the topic's tiering goes on with it.
+func (j *Job) Swap(ctx context.Context, old *table.Table, dryRun bool) (SwapReport, error) {
+	if j.sink.Store.URL() != ShadowPath(old.Store.URL(), j.plan.Job) {
+		return SwapReport{}, ErrNotShadow
+	}
+	const tries = 10
+	for range tries {
+		done, err := j.finish(ctx)
+		if err == nil && !done {
+			err = ErrUnfinished
+		}
+		if err != nil {
+			return SwapReport{}, err
+		}
+		r, commit, behind, err := j.planSwap(ctx, old, dryRun)
+		if err != nil {
+			return r, err
+		}
+		if len(behind) > 0 {
+			if err := j.catchUp(ctx, behind); err != nil {
+				return r, fmt.Errorf("catch up with the old table: %w", err)
+			}
+			continue
+		}
+		if dryRun {
+			return r, nil
+		}
+		r.Version, err = old.Log.Commit(ctx, commit)
+		var moved *deltalog.TxnConflictError
+		again := errors.As(err, &moved) || errors.Is(err, deltalog.ErrConcurrentAppend) || errors.Is(err, deltalog.ErrConcurrentDelete) ||
+			errors.Is(err, deltalog.ErrConcurrentDeleteRead) || errors.Is(err, deltalog.ErrMetadataChanged)
+		if !again {
+			return r, err
+		}
+	}
+	return SwapReport{}, ErrMoving
+}
+
+// planSwap builds the commit. behind are the spans that the new table lacks, by partition; there is no commit then.
+func (j *Job) planSwap(ctx context.Context, old *table.Table, dryRun bool) (r SwapReport, c deltalog.Commit, behind map[int32]span, err error) {
+	snapOld, err := old.Log.Snapshot(ctx)
+	if err != nil {
+		return r, c, nil, err
+	}
+	snapNew, err := j.sink.Log.Snapshot(ctx)
+	if err != nil {
+		return r, c, nil, err
+	}
+	if err := swappable(snapOld, snapNew); err != nil {
+		return r, c, nil, err
+	}
+	filler, ofJob := snapOld.Metadata().Configuration[committer.FilledByProperty]
+	if !ofJob {
+		filler = j.cfg.Topic
+	}
+	if !ofJob && (j.cfg.Spec.Changes() || j.cfg.Transform != nil) {
+		return r, c, nil, fmt.Errorf("%w: the old table is the history of topic %s, and a job that changes values would change what its consumers read: "+
+			"let the job fill a table of its own, or replace one that a job fills", ErrNotSwappable, j.cfg.Topic)
+	}
+	r = SwapReport{DryRun: dryRun, From: snapOld.Version(), Version: -1, Positions: map[string]int64{}, FilledBy: "tiering of topic " + j.cfg.Topic}
+	if ofJob {
+		r.FilledBy = "job " + j.plan.Job
+	}
+	behind = map[int32]span{}
+	c = deltalog.Commit{ReadVersion: snapOld.Version(), Incarnation: snapOld.Metadata().ID, Operation: "REPLACE TABLE", ReadAll: true,
+		Parameters: map[string]string{"job": j.plan.Job}}
+	for _, p := range table.Partitions(snapOld, filler) {
+		i := slices.IndexFunc(j.plan.Ranges, func(r Split) bool { return r.Partition == p })
+		if i < 0 {
+			return r, c, nil, fmt.Errorf("%w: the job does not have partition %d", ErrNotSwappable, p)
+		}
+		if first := firstOffset(old, snapOld, p); j.plan.Ranges[i].From > first {
+			return r, c, nil, fmt.Errorf("%w: the job begins at offset %d of partition %d, and the old table has rows from %d on", ErrNotSwappable, j.plan.Ranges[i].From, p, first)
+		}
+		oldEnd, _ := table.LakeEnd(snapOld, filler, p)
+		newEnd, ok := table.LakeEnd(snapNew, j.plan.Job, p)
+		if !ok {
+			newEnd = j.plan.Ranges[i].To
+		}
+		if newEnd < oldEnd {
+			behind[p] = span{newEnd, oldEnd}
+			continue
+		}
+		next := j.plan.Job
+		if !ofJob {
+			next = filler
+		}
+		c.Txns = append(c.Txns, deltalog.Txn{AppID: table.AppID(next, p), Version: int64(newEnd) - 1})
+		r.Positions[fmt.Sprint(p)] = int64(newEnd)
+	}
+	if len(behind) > 0 {
+		return r, c, behind, nil
+	}
+	now := time.Now().UnixMilli()
+	for add := range snapOld.Files() {
+		c.Removes = append(c.Removes, deltalog.RemoveOf(add, now, true))
+	}
+	for add := range snapNew.Files() {
+		a := *add
+		a.Path, a.DataChange = shadowFolder(j.plan.Job)+"/"+add.Path, true
+		c.Adds = append(c.Adds, a)
+	}
+	c.Metadata = swappedMetadata(snapOld.Metadata(), snapNew.Metadata(), ofJob)
+	r.Removed, r.Added = len(c.Removes), len(c.Adds)
+	return r, c, nil, nil
+}
+
+// swappedMetadata is the old table's identity with the new table's columns, and with its job if the old one had one.
+func swappedMetadata(old, new *deltalog.Metadata, ofJob bool) *deltalog.Metadata {
+	m := *old
+	m.SchemaString = new.SchemaString
+	m.Configuration = maps.Clone(old.Configuration)
+	if ofJob {
+		for _, key := range []string{planProperty, committer.FilledByProperty} {
+			m.Configuration[key] = new.Configuration[key]
+		}
+	}
+	return &m
+}
+
+// swappable refuses what one commit cannot express.
+func swappable(old, new *deltalog.Snapshot) error {
+	for _, s := range []*deltalog.Snapshot{old, new} {
+		if mode := s.Metadata().Configuration["delta.columnMapping.mode"]; mode != "" && mode != "none" {
+			return fmt.Errorf("%w: column mapping (mode %s)", ErrNotSwappable, mode)
+		}
+	}
+	if !slices.Equal(old.Metadata().PartitionColumns, new.Metadata().PartitionColumns) {
+		return fmt.Errorf("%w: partition columns %v and %v", ErrNotSwappable, old.Metadata().PartitionColumns, new.Metadata().PartitionColumns)
+	}
+	for add := range new.Files() {
+		if add.DeletionVector != nil {
+			return fmt.Errorf("%w: file %s of the new one has a deletion vector; optimize it first", ErrNotSwappable, add.Path)
+		}
+	}
+	return nil
+}
+
+// firstOffset is the first offset of a partition that the table may have rows of.
+func firstOffset(t *table.Table, snap *deltalog.Snapshot, p int32) record.Offset {
+	first := record.Offset(1 << 62) // when it has none
+	for _, f := range t.FilesFor(snap, []table.Range{{Partition: p, From: 0, To: 1 << 62}}) {
+		if f.Ranges == nil {
+			return 0
+		}
+		for _, r := range f.Ranges {
+			if r.Partition == p {
+				first = min(first, r.From)
+			}
+		}
+	}
+	return first
+}
+
+// catchUp brings the new table to where the old one stands, under the job's own position.
+func (j *Job) catchUp(ctx context.Context, behind map[int32]span) error {
+	if j.stream.table != nil {
+		if err := j.stream.look(ctx); err != nil {
+			return err
+		}
+	}
+	a := &applied{stream: j.stream, pool: j.pool, only: behind, batch: 4 << 20}
+	cfg := j.tiering(a, j.plan.Job)
+	cfg.UntilEnd = true
+	for p := range behind {
+		cfg.Partitions = append(cfg.Partitions, p)
+	}
+	slices.Sort(cfg.Partitions)
+	return j.tier(ctx, cfg)
+}
+
+// Retire deletes the log of a job's new table that was swapped in: its files belong to the old table from then on, and
+// stay. With discard it deletes a new table that was not swapped in, files and all. It may be called again after it
+// was stopped. shadow is the store at ShadowPath.
+func Retire(ctx context.Context, old *table.Table, shadow objstore.Store, job string, discard bool) (deleted int, err error) {
+	if shadow.URL() != ShadowPath(old.Store.URL(), job) {
+		return 0, ErrNotShadow
+	}
+	snap, err := old.Log.Snapshot(ctx)
+	if err != nil {
+		return 0, err
+	}
+	swapped := false
+	for add := range snap.Files() {
+		if strings.HasPrefix(add.Path, shadowFolder(job)+"/") {
+			swapped = true
+			break
+		}
+	}
+	list := objstore.ListOptions{}
+	switch {
+	case swapped:
+		list.Prefix = "_delta_log/"
+	case !discard:
+		return 0, fmt.Errorf("job %s is not swapped in; with discard its new table is deleted", job)
+	}
+	var keys []string
+	for info, err := range shadow.List(ctx, list) {
+		if err != nil {
+			return 0, fmt.Errorf("list the new table: %w", err)
+		}
+		keys = append(keys, info.Key)
+	}
+	// The newest version goes first: what is left of a log is an older version of the table, never a wrong one.
+	slices.Sort(keys)
+	for _, key := range slices.Backward(keys) {
+		if err := shadow.Delete(ctx, key); err != nil && !errors.Is(err, objstore.ErrNotFound) {
+			return deleted, fmt.Errorf("delete %s: %w", key, err)
+		}
+		deleted++
+	}
+	return deleted, nil
+}
