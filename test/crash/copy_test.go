@@ -82,7 +82,7 @@ func TestCopyIsExactlyOnce(t *testing.T) {
 	flags := []string{"--topic", "in:4", "--topic", "out:3", "--format", "raw", "--flush-age", "200ms", "--log-level", "error"}
 	s := harness.Serve(t, dir, addr, flags...)
 
-	const n = 6000
+	n := 1000 * kills
 	cl, err := kgo.NewClient(kgo.SeedBrokers(addr))
 	if err != nil {
 		t.Fatal(err)
