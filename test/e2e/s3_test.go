@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"fmt"
+	"os/exec"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,13 +24,44 @@ func TestServeWithTablesOnS3(t *testing.T) {
 	}
 }
 
+// serve orders the versions by the lock table that delta-rs 0.25 and Spark share; delta-rs finds all of them by it.
+func TestServeWithLockTable(t *testing.T) {
+	python, s3 := harness.DynamoPython(t), harness.S3(t)
+	harness.DynamoDB(t)
+	t.Setenv("AWS_S3_LOCKING_PROVIDER", "dynamodb")
+	t.Setenv("DELTA_DYNAMO_TABLE_NAME", "locks")
+	seed := harness.Seed(t, 32)
+	const n = 2000
+	table, ours := fillTableOnS3(t, s3, seed, n, "--dynamodb-create")
+	const script = "import sys, os; from deltalake import DeltaTable; t = DeltaTable(sys.argv[1], storage_options={'aws_conditional_put': 'etag'}).to_pyarrow_table(columns=['_partition', '_offset']); " +
+		"print(sorted(zip(t[0].to_pylist(), t[1].to_pylist())), flush=True); os._exit(0)"
+	out, err := exec.Command(python, "-c", script, table).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for p := range ours {
+		want = append(want, fmt.Sprintf("(%d, %d)", p.Partition, p.Offset))
+	}
+	got := strings.Split(strings.ReplaceAll(strings.Trim(strings.TrimSpace(string(out)), "[]"), "), (", ")|("), "|")
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("delta-rs reads %d rows, we read %d", len(got), len(want))
+	}
+}
+
 // fillTableOnS3 is fillTable with the table on S3. It gives the table and our reading of it.
-func fillTableOnS3(t *testing.T, s3 *harness.S3Server, seed uint64, n int) (string, map[harness.Position]map[string]any) {
+func fillTableOnS3(t *testing.T, s3 *harness.S3Server, seed uint64, n int, args ...string) (string, map[harness.Position]map[string]any) {
 	t.Helper()
 	table := "s3://" + s3.Bucket + "/tables/events"
-	s := harness.Serve(t, t.TempDir(), "", "--topic", "events:2", "--format", "json", "--schema", harness.WriteEventSchema(t),
-		"--flush-age", "300ms", "--lake", "s3://"+s3.Bucket+"/tables", "--s3-endpoint", s3.Endpoint)
+	s := harness.Serve(t, t.TempDir(), "", append(args, "--topic", "events:2", "--format", "json", "--schema", harness.WriteEventSchema(t),
+		"--flush-age", "300ms", "--lake", "s3://"+s3.Bucket+"/tables", "--s3-endpoint", s3.Endpoint)...)
 	produce(t, s.Addr, "events", seed, 0, n)
+	harness.Eventually(t, 30*time.Second, func() error { // the table is made; else a stop leaves all in the log
+		_, err := harness.TryRun(t, nil, "inspect", table, "--s3-endpoint", s3.Endpoint)
+		return err
+	})
 	s.Stop(t) // which commits what is left
 
 	ours := harness.ByPosition(t, "ledgerlake", readTable(t, table, "--s3-endpoint", s3.Endpoint))

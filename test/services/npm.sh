@@ -4,7 +4,7 @@
 #
 #   npm.sh prepare NAME           install the server into .cache/npm
 #   npm.sh start NAME DIR PORT    returns when it answers
-#   npm.sh stop NAME DIR
+#   npm.sh stop NAME DIR          ends it at once; what it holds goes with DIR
 #
 # Any credentials do for dynalite. azurite has the account testaccount with the key dGVzdGtleQ==, which is
 # "testkey". Needs Node.js 20 or newer.
@@ -80,9 +80,8 @@ stop() { # DIR
   local dir _
   dir=$(realpath -m "$1")
   running "$dir" || return 0
-  kill -TERM "$pid"
-  for _ in $(seq 100); do running "$dir" || { rm -f "$dir/pid"; return 0; }; sleep 0.1; done
   kill -KILL "$pid" || true
+  for _ in $(seq 100); do running "$dir" || break; sleep 0.02; done
   rm -f "$dir/pid"
 }
 

@@ -26,6 +26,23 @@ func TestGoogleStorage(t *testing.T) {
 	})
 }
 
+// The same on a real S3 server, by conditional PUT and by the lock table, opened as a user does.
+func TestS3(t *testing.T) {
+	server := harness.S3(t)
+	suite := func(t *testing.T) {
+		objstoretest.Run(t, func(t *testing.T) objstore.Store {
+			s, err := openURL(t.Context(), "s3://"+server.Bucket+"/"+place(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		})
+	}
+	t.Run("conditional", suite)
+	lockTable(t)
+	t.Run("lock table", suite)
+}
+
 func TestAzureBlobs(t *testing.T) {
 	cfg := azure(t)
 	objstoretest.Run(t, func(t *testing.T) objstore.Store {
