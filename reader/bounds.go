@@ -48,7 +48,9 @@ func ParseBound(s, topic string) (Bound, error) {
 }
 
 // Offsets gives the offsets of a Bound of AtOffsets or AtToken.
-func (b Bound) Offsets() (map[int32]record.Offset, bool) { return maps.Clone(b.offsets), b.offsets != nil }
+func (b Bound) Offsets() (map[int32]record.Offset, bool) {
+	return maps.Clone(b.offsets), b.offsets != nil
+}
 
 // Time gives the time of a Bound of AtTime.
 func (b Bound) Time() (time.Time, bool) { return b.time, b.kind == boundTime }

@@ -60,7 +60,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 		return err
 	}
 	cfg := engineConfig{
-		dir: d.dir, listen: "127.0.0.1:0", partitions: 4, autoCreate: true,
+		dir: d.dir, listen: "127.0.0.1:0", http: "127.0.0.1:0", partitions: 4, autoCreate: true,
 		topics:    []topicSpec{{demoTopic, 4}},
 		openStore: (&storeFlags{}).open,
 		log:       slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
@@ -108,6 +108,7 @@ func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.out, format+"\n",
 
 func (d *demo) story(ctx context.Context) error {
 	d.say("1. The engine runs in %s: a durable log on the Kafka port %s, and a Delta table per topic.", here(d.dir), d.engine.info().Kafka)
+	d.say("   While it runs, watch it and click into any offset: %s", d.engine.page())
 	d.say("2. Sending %d shop events a second for %s, durable before each acknowledgement, and tiering them as they come:\n", d.rate, d.length)
 	if err := d.produce(ctx, d.length, true); err != nil {
 		return err
