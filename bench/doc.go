@@ -14,5 +14,7 @@
 //	machine.go   what machine this is, CPU time
 //	log.go       scenario log: append to the embedded log beside plain sequential writes
 //	tiering.go   scenario tiering: log to table beside the same pipeline written plainly
+//	deltalog.go  scenario deltalog: a Delta log becomes a snapshot, beside encoding/json, delta-rs and DuckDB
+//	foreign.go   other engines, in processes of their own
 //	plain.go     the plain pipeline: encoding/json maps, arrow-go builders and defaults
 package bench

@@ -16,7 +16,8 @@ type Sample struct {
 	Seconds    float64 `json:"seconds"`
 	CPUSeconds float64 `json:"cpuSeconds"` // user and system, of this process
 	Records    int64   `json:"records"`
-	Bytes      int64   `json:"bytes"` // of record values
+	Bytes      int64   `json:"bytes"`           // of record values
+	MaxMB      float64 `json:"maxMB,omitempty"` // most memory, where it was looked at
 }
 
 // Goal is one aim of a scenario with what was measured.
@@ -39,6 +40,11 @@ type Report struct {
 // atLeast adds a goal that got must reach.
 func (r *Report) atLeast(name string, want, got float64) {
 	r.Goals = append(r.Goals, Goal{Name: name, Want: want, Got: got, Met: got >= want})
+}
+
+// atMost adds a goal that got must not pass.
+func (r *Report) atMost(name string, want, got float64) {
+	r.Goals = append(r.Goals, Goal{Name: name, Want: want, Got: got, Met: got <= want})
 }
 
 // median gives the median of f over the samples of a case.
@@ -73,7 +79,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 func (r *Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "scenario %s on %s\n", r.Scenario, r.Machine)
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "case\truns\tMB/s median\tmin..max\tMB per CPU s\trecords/s")
+	fmt.Fprintln(tw, "case\truns\tMB/s median\tmin..max\tMB per CPU s\trecords/s\tmax MB")
 	var cases []string
 	for _, s := range r.Samples {
 		if !slices.Contains(cases, s.Case) {
@@ -92,8 +98,12 @@ func (r *Report) WriteText(w io.Writer) error {
 				n++
 			}
 		}
-		fmt.Fprintf(tw, "%s\t%d\t%.0f\t%.0f..%.0f\t%.0f\t%.0f\n", c, n, r.median(c, perSecond), lo, hi,
-			r.median(c, perCPUSecond), r.median(c, func(s Sample) float64 { return float64(s.Records) / s.Seconds }))
+		memory := ""
+		if mb := r.median(c, func(s Sample) float64 { return s.MaxMB }); mb > 0 {
+			memory = fmt.Sprintf("%.0f", mb)
+		}
+		fmt.Fprintf(tw, "%s\t%d\t%.0f\t%.0f..%.0f\t%.0f\t%.0f\t%s\n", c, n, r.median(c, perSecond), lo, hi,
+			r.median(c, perCPUSecond), r.median(c, func(s Sample) float64 { return float64(s.Records) / s.Seconds }), memory)
 	}
 	if err := tw.Flush(); err != nil {
 		return err

@@ -73,3 +73,49 @@ func BenchmarkCheckpoint30k(b *testing.B) {
 		}
 	}
 }
+
+// statsLog is a log of commits with statistics, and a checkpoint of its newest version when asked.
+func statsLog(b *testing.B, commits, each int, checkpoint bool) *mem.Store {
+	store := mem.New()
+	for v := range commits {
+		var c bytes.Buffer
+		if v == 0 {
+			c.WriteString(protocolLine + metadataLine)
+		}
+		for i := range each {
+			n := v*each + i
+			fmt.Fprintf(&c, `{"add":{"path":"part-%05d-3f2b7a52-2e0c-4a2e-9a52-%012d.c000.snappy.parquet","partitionValues":{},"size":%d,"modificationTime":1700000000000,"dataChange":true,`+
+				`"stats":"{\"numRecords\":1000,\"minValues\":{\"id\":%d,\"name\":\"a%d\",\"at\":\"2026-01-01T00:00:00.000Z\"},\"maxValues\":{\"id\":%d,\"name\":\"z%d\",\"at\":\"2026-01-02T00:00:00.000Z\"},\"nullCount\":{\"id\":0,\"name\":3,\"at\":0}}"}}`+"\n",
+				n%1000, n, 1_000_000+n, n*1000, n, n*1000+999, n)
+		}
+		put(b, store, commitName(Version(v)), c.Bytes())
+	}
+	if checkpoint {
+		l, err := Open(b.Context(), store, Config{CheckpointInterval: -1})
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer l.Close()
+		if err := l.Checkpoint(b.Context(), mustSnapshot(b, l)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return store
+}
+
+func BenchmarkReplayStats(b *testing.B) {
+	for _, c := range []struct {
+		name       string
+		checkpoint bool
+	}{{"json", false}, {"checkpoint", true}} {
+		b.Run(c.name, func(b *testing.B) {
+			store := statsLog(b, 100, 1000, c.checkpoint)
+			b.ReportAllocs()
+			for b.Loop() {
+				if s, err := load(b.Context(), store, -1, false); err != nil || s.files.live != 100_000 {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

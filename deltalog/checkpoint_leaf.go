@@ -124,6 +124,11 @@ func (l *parquetLeaf) open(rg *file.RowGroupReader, fileSize int64) error {
 	return nil
 }
 
+// absent makes every row of a row group null.
+func (l *parquetLeaf) absent() {
+	l.have, l.level, l.items = false, -1, l.items[:0]
+}
+
 // fill reads the next batch when the current one is used up; false at the end.
 func (l *parquetLeaf) fill() (bool, error) {
 	if l.pos < l.n {

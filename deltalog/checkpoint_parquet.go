@@ -102,26 +102,37 @@ func parseParquet(src *checkpointSource, light bool, use func(*actions) error) (
 	return flush()
 }
 
+// readRowGroup takes the actions out of a row group. Leaves that hold nothing in it are not looked at: most rows
+// are files, and most fields of files are absent.
 func readRowGroup(rg *file.RowGroupReader, fileSize int64, columns []*parquetColumn, readers []func() error, after func() error) error {
-	for _, c := range columns {
+	active := make([][]*parquetLeaf, len(columns))
+	for i, c := range columns {
 		for _, l := range c.leaves {
+			if holdsNothing(rg, l.index) {
+				l.absent()
+				continue
+			}
 			if err := l.open(rg, fileSize); err != nil {
 				return fmt.Errorf("column %s.%s: %w", c.name, l.name, err)
 			}
+			active[i] = append(active[i], l)
 		}
 	}
 	for range rg.NumRows() {
-		for i, c := range columns {
-			for _, l := range c.leaves {
+		for i, leaves := range active {
+			if len(leaves) == 0 {
+				continue
+			}
+			for _, l := range leaves {
 				if err := l.next(); err != nil {
-					return fmt.Errorf("column %s.%s: %w", c.name, l.name, err)
+					return fmt.Errorf("column %s.%s: %w", columns[i].name, l.name, err)
 				}
 			}
-			if c.leaves[0].level < c.leaves[0].groupDef {
+			if leaves[0].level < leaves[0].groupDef {
 				continue
 			}
 			if err := readers[i](); err != nil {
-				return fmt.Errorf("column %s: %w", c.name, err)
+				return fmt.Errorf("column %s: %w", columns[i].name, err)
 			}
 		}
 		if err := after(); err != nil {
@@ -129,6 +140,16 @@ func readRowGroup(rg *file.RowGroupReader, fileSize int64, columns []*parquetCol
 		}
 	}
 	return nil
+}
+
+// holdsNothing says whether the statistics of a row group prove that a column has no value in it.
+func holdsNothing(rg *file.RowGroupReader, column int) bool {
+	cc, err := rg.MetaData().ColumnChunk(column)
+	if err != nil {
+		return false
+	}
+	st, err := cc.Statistics()
+	return err == nil && st != nil && st.HasNullCount() && st.NullCount() == cc.NumValues()
 }
 
 // chooseColumns gives the columns to decode; light leaves out files. Struct statistics are decoded only when there are no JSON ones.

@@ -21,9 +21,9 @@ const (
 	// wholeFile is the size up to which a log file is one piece.
 	wholeFile = 512 << 10
 	// fetchPiece is what is read of a larger file at a time, and parsePiece what is parsed by one processor.
-	fetchPiece   = 1 << 20
-	fetchBuffers = 3
-	parsePiece   = 128 << 10
+	fetchPiece   = 512 << 10
+	fetchBuffers = 2
+	parsePiece   = 64 << 10
 )
 
 // piece is a part of a log file with whole lines.

@@ -316,36 +316,61 @@ func (s *scanner) text() ([]byte, error) {
 }
 
 // slowText decodes a string with escapes or non-ASCII characters, whose first run of plain text is known; broken
-// UTF-8 becomes U+FFFD as in encoding/json.
+// UTF-8 becomes U+FFFD as in encoding/json. Statistics are strings with an escape every few bytes, so plain text
+// is copied eight bytes at a time, and what was copied too far is written over.
 func (s *scanner) slowText(from, to int) ([]byte, error) {
-	out := s.scratch[:0]
-	for {
-		out = append(out, s.b[from:to]...)
-		s.i = to
-		if to >= len(s.b) {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	b := s.b
+	if need := 3*(len(b)-from) + 8; cap(s.scratch) < need { // a broken byte becomes three
+		s.scratch = make([]byte, need+need/2)
+	}
+	out := s.scratch[:cap(s.scratch)]
+	n := copy(out, b[from:to])
+	for i := to; ; {
+		for i+8 <= len(b) {
+			x := binary.LittleEndian.Uint64(b[i:])
+			binary.LittleEndian.PutUint64(out[n:], x)
+			m := (x | (x - 0x20*ones) | ((x ^ '"'*ones) - ones) | ((x ^ '\\'*ones) - ones)) & high
+			if m != 0 {
+				k := bits.TrailingZeros64(m) / 8
+				i, n = i+k, n+k
+				break
+			}
+			i, n = i+8, n+8
+		}
+		if i >= len(b) {
+			s.i = i
 			return nil, s.fail("the end of a string")
 		}
-		switch c := s.b[to]; {
+		switch c := b[i]; {
 		case c == '"':
-			s.i++
-			s.scratch = out
-			return out, nil
+			s.i = i + 1
+			return out[:n], nil
 		case c == '\\':
+			if i+1 < len(b) && b[i+1] == '"' {
+				out[n] = '"'
+				i, n = i+2, n+1
+				continue
+			}
+			s.i = i
 			if err := s.escape(); err != nil {
 				return nil, err
 			}
-			var n int
-			out, n = unescape(out, s.b[to:])
-			s.i = to + n
+			var length int
+			var text []byte
+			text, length = unescape(out[:n], b[i:])
+			i, n = i+length, len(text)
 		case c < 0x20:
+			s.i = i
 			return nil, s.fail("a string without control characters")
+		case c < utf8.RuneSelf: // near the end, one at a time
+			out[n] = c
+			i, n = i+1, n+1
 		default:
-			r, n := utf8.DecodeRune(s.b[to:])
-			out = utf8.AppendRune(out, r)
-			s.i += n
+			r, length := utf8.DecodeRune(b[i:])
+			n += utf8.EncodeRune(out[n:], r)
+			i += length
 		}
-		from = s.i
-		to = plainRun(s.b, from)
 	}
 }
 

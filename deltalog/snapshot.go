@@ -101,6 +101,23 @@ func (s *Snapshot) NumFiles() int { return s.files.live }
 // SizeBytes is the sum of their sizes; 0 without HasFiles.
 func (s *Snapshot) SizeBytes() int64 { return s.files.bytes }
 
+// NumRows is the number of rows in the table by the statistics of its files, less what deletion vectors remove;
+// false when a file does not say, or without HasFiles.
+func (s *Snapshot) NumRows() (int64, bool) {
+	sum := int64(0)
+	for b, i := range s.files.each() {
+		n, ok := numRecords(textAt(&b.stats, i))
+		if !ok {
+			return 0, false
+		}
+		sum += n
+		if dv := b.dv(i); dv != nil {
+			sum -= dv.Cardinality
+		}
+	}
+	return sum, !s.light
+}
+
 // Files gives the table's files, older ones first; nothing without HasFiles. Each is a value of its own that the
 // caller may keep; what it points to is shared.
 func (s *Snapshot) Files() iter.Seq[*Add] {

@@ -1,6 +1,10 @@
 package deltalog
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"errors"
+	"unsafe"
+)
 
 // Stats are the statistics of one file. Every part is advisory and may be missing; values are JSON as written.
 type Stats struct {
@@ -22,11 +26,33 @@ func ParseStats(s string) (Stats, bool) {
 }
 
 // NumRecords gives the row count that the statistics of a file state, false when they state none. Rows that
-// a deletion vector removes are counted.
-func (a *Add) NumRecords() (int64, bool) {
-	s, ok := ParseStats(a.Stats)
-	if !ok || s.NumRecords == nil || *s.NumRecords < 0 {
+// a deletion vector removes are counted. Only this number is decoded.
+func (a *Add) NumRecords() (int64, bool) { return numRecords(a.Stats) }
+
+func numRecords(stats string) (int64, bool) {
+	if stats == "" {
+		return 0, false
+	}
+	s := scanner{b: unsafe.Slice(unsafe.StringData(stats), len(stats))} // which only reads
+	n := int64(-1)
+	err := s.object(func(key []byte) error {
+		if string(key) != "numRecords" {
+			return s.skip()
+		}
+		null, err := s.null()
+		if null || err != nil {
+			return err
+		}
+		if n, err = s.int(); err == nil {
+			err = errEnough
+		}
+		return err
+	})
+	if !errors.Is(err, errEnough) || n < 0 {
 		return 0, false // statistics are advisory: text that does not parse says nothing
 	}
-	return *s.NumRecords, true
+	return n, true
 }
+
+// errEnough ends a scan that has found what it was for.
+var errEnough = errors.New("enough")

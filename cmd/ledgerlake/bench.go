@@ -20,17 +20,19 @@ func newBench() *cobra.Command {
 		file, profile string
 	)
 	scenarios := map[string]func(context.Context, bench.Config) (*bench.Report, error){
-		"log":     bench.RunLog,
-		"tiering": bench.RunTiering,
+		"log":      bench.RunLog,
+		"tiering":  bench.RunTiering,
+		"deltalog": bench.RunDeltalog,
 	}
-	names := []string{"log", "tiering"}
-	later := []string{"ingest", "replay", "committer", "broker", "deltalog", "pulsar"}
+	names := []string{"log", "tiering", "deltalog"}
+	later := []string{"ingest", "replay", "committer", "broker", "pulsar"}
 	cmd := &cobra.Command{
 		Use:   "bench NAME",
 		Short: "Measure this build beside a baseline, in one run",
 		Long: `bench runs a scenario and its baseline in turns and prints medians, spread, ratios and goals:
   log       append to the embedded log, beside plain sequential writes of the same bytes
-  tiering   log to Delta table, beside the same pipeline with encoding/json maps and arrow-go defaults`,
+  tiering   log to Delta table, beside the same pipeline with encoding/json maps and arrow-go defaults
+  deltalog  a Delta log of 300,000 files becomes a snapshot, beside an encoding/json loop, delta-rs and DuckDB`,
 		Example:   "  ledgerlake bench tiering --json tiering.json",
 		Args:      cobra.ExactArgs(1),
 		ValidArgs: names,

@@ -105,20 +105,8 @@ func reportTable(snap *deltalog.Snapshot) tableReport {
 	if r.Txns == nil {
 		r.Txns = map[string]int64{}
 	}
-	rows, known := int64(0), true
-	for add := range snap.Files() {
-		r.Files++
-		r.Bytes += add.Size
-		n, ok := add.NumRecords()
-		if !ok {
-			known = false
-		}
-		rows += n
-		if add.DeletionVector != nil {
-			rows -= add.DeletionVector.Cardinality
-		}
-	}
-	if known {
+	r.Files, r.Bytes = snap.NumFiles(), snap.SizeBytes()
+	if rows, known := snap.NumRows(); known {
 		r.Rows = &rows
 	}
 	return r
