@@ -131,3 +131,53 @@ func TestWeReadSparksFeatures(t *testing.T) {
 		sameByKey(t, "Spark after", again, "Spark before", theirs)
 	}
 }
+
+// The same on S3: optimize and vacuum while the table is there for delta-rs and DuckDB.
+func TestMaintenanceOnS3(t *testing.T) {
+	harness.Python(t)
+	s3 := harness.S3(t)
+	seed := harness.Seed(t, 20261202)
+	const n, steps = 1500, 6
+	table, ours := fillTableOnS3InSteps(t, s3, seed, n, steps)
+	at := []string{"--s3-endpoint", s3.Endpoint, "--json", "--log-level", "warn"}
+	var report struct{ Before, After struct{ Files int } }
+	decode(t, harness.Run(t, nil, append([]string{"optimize", table}, at...)...), &report)
+	if report.Before.Files < steps || report.After.Files != 1 {
+		t.Fatalf("%+v", report)
+	}
+	var vacuum struct{ Deleted struct{ Files int } }
+	decode(t, harness.Run(t, nil, append([]string{"vacuum", table, "--retention", "0s", "--force"}, at...)...), &vacuum)
+	if vacuum.Deleted.Files != report.Before.Files {
+		t.Fatalf("%+v after %+v", vacuum, report)
+	}
+	for _, engine := range engines {
+		theirs := harness.ByPosition(t, engine, foreignRows(t, engine, table))
+		harness.SameRows(t, engine, theirs, "ledgerlake", ours)
+	}
+	harness.Run(t, nil, "check", table, "--s3-endpoint", s3.Endpoint)
+}
+
+// fillTableOnS3InSteps makes a table of that many commits at least. It gives the table and our reading of it.
+func fillTableOnS3InSteps(t *testing.T, s3 *harness.S3Server, seed uint64, n, steps int) (string, map[harness.Position]map[string]any) {
+	t.Helper()
+	table := "s3://" + s3.Bucket + "/maintained/events"
+	s := harness.Serve(t, t.TempDir(), "", "--topic", "events:2", "--format", "json", "--schema", harness.WriteEventSchema(t),
+		"--flush-age", "20ms", "--optimize-interval", "0", "--lake", "s3://"+s3.Bucket+"/maintained", "--s3-endpoint", s3.Endpoint)
+	var rows []map[string]any
+	for i := range steps {
+		produce(t, s.Addr, "events", seed, i*n/steps, (i+1)*n/steps)
+		harness.Eventually(t, time.Minute, func() error {
+			out, err := harness.TryRun(t, nil, "read", table, "--output", "ndjson", "--s3-endpoint", s3.Endpoint)
+			if err == nil {
+				if rows = harness.DecodeRows(t, out); len(rows) < (i+1)*n/steps {
+					err = fmt.Errorf("the table holds %d rows of %d", len(rows), (i+1)*n/steps)
+				}
+			}
+			return err
+		})
+	}
+	s.Stop(t)
+	ours := harness.ByPosition(t, "ledgerlake", rows)
+	wantEvents(t, "ledgerlake", ours, seed, n)
+	return table, ours
+}
