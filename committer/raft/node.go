@@ -14,8 +14,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	hraft "github.com/hashicorp/raft"
-	wal "github.com/hashicorp/raft-wal"
-	"github.com/hashicorp/raft-wal/metadb"
 	"google.golang.org/grpc"
 
 	"github.com/ledgerlake/ledgerlake/committer/raft/fsm"
@@ -28,8 +26,7 @@ type Node struct {
 	cfg     Config
 	port    *port
 	lock    io.Closer
-	meta    *metadb.BoltMetaDB // of log, which leaves it open
-	log     *wal.WAL
+	log     *logStore
 	raft    *hraft.Raft
 	trans   *hraft.NetworkTransport
 	replica *replica
@@ -58,17 +55,15 @@ func Open(_ context.Context, cfg Config) (*Node, error) {
 }
 
 func (n *Node) open() (err error) {
-	walDir := filepath.Join(n.cfg.Dir, "log")
-	if err := os.MkdirAll(walDir, 0o755); err != nil {
+	if err := os.MkdirAll(n.cfg.Dir, 0o755); err != nil {
 		return fmt.Errorf("make directory: %w", err)
 	}
 	hlog := n.hclog()
 	if err := n.lockDir(); err != nil {
 		return err
 	}
-	n.meta = &metadb.BoltMetaDB{}
-	if n.log, err = wal.Open(walDir, wal.WithLogger(hlog), wal.WithMetaStore(n.meta)); err != nil {
-		return fmt.Errorf("open the log in %s: %w", walDir, err)
+	if n.log, err = openLogStore(n.cfg.Dir, hlog); err != nil {
+		return err
 	}
 	snaps, err := hraft.NewFileSnapshotStoreWithLogger(n.cfg.Dir, 2, hlog)
 	if err != nil {
@@ -147,7 +142,7 @@ func (n *Node) Close() error {
 		err = errors.Join(err, n.trans.Close())
 	}
 	if n.log != nil {
-		err = errors.Join(err, n.log.Close(), n.meta.Close())
+		err = errors.Join(err, n.log.Close())
 	}
 	if n.lock != nil {
 		err = errors.Join(err, n.lock.Close())
