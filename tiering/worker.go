@@ -13,7 +13,7 @@ import (
 
 // encodeAt is the size from which the columns of a partition are encoded: what is decoded should not leave the
 // processor's cache before, and encoded rows take less memory.
-const encodeAt = 2 << 20
+const encodeAt = 1 << 20
 
 // ownFile is the size of columns from which a partition gets a file of its own. Smaller ones share a file, so
 // that a commit of many quiet partitions is one file.

@@ -26,7 +26,7 @@ const (
 
 // A page ends at pageBytes of plain values or pageRows levels, whichever comes first.
 const (
-	pageBytes = 256 << 10
+	pageBytes = 64 << 10
 	pageRows  = 32 << 10
 )
 
@@ -45,8 +45,9 @@ type column struct {
 	slots   int
 	values  int
 	partial bool
-	pending         // in use within write and flush
-	kept    pending // in between
+	pending         // in use between take and leave
+	kept    pending // the rest of the time
+	own     bool    // pending is the memory of kept
 
 	// The chunk that is being filled.
 	out      blocks // data pages with their headers
@@ -107,24 +108,27 @@ func (c *column) startPage() {
 
 // A page that holds less than both of these when a batch ends waits for the next one: pages should not be tiny.
 const (
-	leastBytes = 64 << 10
+	leastBytes = 32 << 10
 	leastRows  = 8 << 10
 )
 
-// take makes the page that waits the one at work. All columns of a writer fill their pages in the same memory,
-// one after the other, so that it stays in the processor's cache.
+// take begins to work on the page. All columns of a writer fill their pages in the same memory, one after the
+// other, so that it stays in the processor's cache; but a page that waits is filled up where it is.
 func (c *column) take() {
-	c.pending, c.free = c.free, pending{}
-	if c.slots == 0 {
-		c.startPage()
+	if c.own = c.slots > 0; c.own {
+		c.pending, c.kept = c.kept, pending{}
 		return
 	}
-	c.set(&c.kept)
-	c.kept.clear()
+	c.pending, c.free = c.free, pending{}
+	c.startPage()
 }
 
-// leave keeps what there is of a page, and leaves the memory to the next column.
+// leave keeps what there is of a page, and leaves the shared memory to the next column.
 func (c *column) leave() {
+	if c.own {
+		c.kept, c.pending = c.pending, pending{}
+		return
+	}
 	if c.slots > 0 {
 		c.kept.set(&c.pending)
 	}
