@@ -25,7 +25,7 @@ const (
 // small, and those from the history wait.
 // With read_committed only what is below the last stable offset is given, with the aborted transactions.
 func apiFetch() api {
-	return api{key: 1, name: "Fetch", min: 4, max: 18, handle: (*Server).fetch}
+	return api{key: keyFetch, name: "Fetch", min: 4, max: 18, handle: (*Server).fetch}
 }
 
 // fetchSlot joins a range with its place in the answer.

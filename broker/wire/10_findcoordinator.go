@@ -8,9 +8,9 @@ import (
 
 // FindCoordinator, key 10, versions 0 to 6 (many keys from 4).
 //
-// This node coordinates every group. It is also named for transactional ids (type 1): the refusal is left to
-// InitProducerId, because librdkafka asks for the coordinator again and again whatever the error, but reports
-// that of InitProducerId. Share groups (type 2) are refused with INVALID_REQUEST.
+// This node coordinates every group and every transactional id (type 1). Where the Log takes no transactions the
+// refusal is left to InitProducerId, because librdkafka asks for the coordinator again and again whatever the
+// error, but reports that of InitProducerId. Share groups (type 2) are refused with INVALID_REQUEST.
 func apiFindCoordinator() api {
 	return api{key: 10, name: "FindCoordinator", min: 0, max: 6, handle: (*Server).findCoordinator}
 }

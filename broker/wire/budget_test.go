@@ -344,3 +344,33 @@ func handle(t *testing.T, s *Server, h func(*request) (kmsg.Response, error), re
 	}
 	return resp
 }
+
+// Compaction may leave nothing at the end of an internal topic: what is before it is loaded.
+func TestStateTopicEndsInHole(t *testing.T) {
+	ctx := within(t, 10*time.Second)
+	log := newMemLog(t)
+	cfg := Config{Log: log}.withDefaults()
+	open := func() *offsetStore {
+		o := newOffsetStore(log, cfg.Logger, cfg.offsetCompactAfter, &held{limit: 1 << 20})
+		if err := o.load(ctx); err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	o := open()
+	for _, g := range []string{"stays", "gone"} {
+		if err := o.commit(ctx, g, map[record.TopicPartition]*committed{tp0: {offset: 1}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := o.forget(ctx, "gone"); err != nil {
+		t.Fatal(err)
+	}
+	log.mu.Lock()
+	p := log.topics[OffsetsTopic].parts[0]
+	p.batches = p.batches[:1]
+	log.mu.Unlock()
+	if names := open().names(); len(names) != 1 || names[0] != "stays" {
+		t.Fatalf("loaded %v", names)
+	}
+}

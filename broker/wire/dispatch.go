@@ -78,7 +78,8 @@ func (s *Server) dispatch(ctx context.Context, c *conn, f *frame) (answer, error
 	if resp != nil {
 		ans.out = encode(corr, resp, resp.IsFlexible() && key != keyAPIVersions)
 	}
-	if ans.done == nil && len(ans.out) > smallAnswer { // small questions have large answers too: rosters, all topics
+	// Small questions have large answers too: rosters, all topics. Fetch sees to its own.
+	if key != keyFetch && len(ans.out) > smallAnswer {
 		mem := s.tryLease(int64(len(ans.out)))
 		if mem.n == 0 {
 			return answer{}, fmt.Errorf("%s: an answer of %d bytes does not fit into the memory budget now", a.name, len(ans.out))

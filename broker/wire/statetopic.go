@@ -56,8 +56,11 @@ func (t *stateTopic) load(ctx context.Context, each func(*record.Record) error) 
 		if err != nil {
 			return err
 		}
-		if len(got) != 1 || got[0].Err != nil || len(got[0].Batches) == 0 {
+		if len(got) != 1 || got[0].Err != nil {
 			return fmt.Errorf("read %s at offset %d: %w", t.tp, at, firstErr(got))
+		}
+		if len(got[0].Batches) == 0 {
+			return nil // compaction has left nothing from here on
 		}
 		for raw := got[0].Batches; len(raw) > 0; {
 			batch, err := record.ReadBatch(raw)
@@ -83,7 +86,7 @@ func firstErr(got []broker.Fetched) error {
 			return g.Err
 		}
 	}
-	return errors.New("the log gives no data below its end")
+	return errors.New("the log gives no answer")
 }
 
 func (t *stateTopic) replay(it *record.Iterator, b record.Batch, from record.Offset, each func(*record.Record) error) error {

@@ -5,6 +5,7 @@ import "github.com/ledgerlake/ledgerlake/broker"
 // Keys that other files need to know.
 const (
 	keyProduce     = 0
+	keyFetch       = 1
 	keyAPIVersions = 18
 )
 
