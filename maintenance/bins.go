@@ -176,7 +176,7 @@ func (b *bin) trim() {
 // vectorDue says whether enough rows of a file are deleted.
 func vectorDue(f table.FileRange) bool {
 	dv := f.Add.DeletionVector
-	return dv != nil && (f.Rows < 0 || float64(dv.Cardinality) > vectorShare*float64(f.Rows))
+	return dv != nil && (f.Rows < 0 || float64(dv.Cardinality) > vectorShare*float64(f.Rows+dv.Cardinality))
 }
 
 // shares says whether two files can have rows of the same partition.

@@ -17,7 +17,7 @@ type FileRange struct {
 	// statistics can be much wider than the rows.
 	Ranges []Range
 	Exact  bool  // Ranges come from the file's tag
-	Rows   int64 // -1 when unknown
+	Rows   int64 // without those that a deletion vector deletes; -1 when unknown
 }
 
 // Plan is what a scan would read.
@@ -61,9 +61,18 @@ func (t *Table) FilesFor(snap *deltalog.Snapshot, ranges []Range) []FileRange {
 		if ranges != nil && !b.touches(ranges) {
 			continue
 		}
-		out = append(out, FileRange{Add: a, Ranges: b.list(), Exact: b.exact, Rows: b.rows})
+		out = append(out, b.fileRange(a))
 	}
 	return out
+}
+
+// fileRange gives the bounds of a file as callers see them.
+func (b *bounds) fileRange(a *deltalog.Add) FileRange {
+	rows := b.rows
+	if rows >= 0 && a.DeletionVector != nil {
+		rows = max(0, rows-a.DeletionVector.Cardinality)
+	}
+	return FileRange{Add: a, Ranges: b.list(), Exact: b.exact, Rows: rows}
 }
 
 // FilesOf gives the files that a scan with these options reads, in the order in which it comes to them.
@@ -75,7 +84,7 @@ func (t *Table) FilesOf(snap *deltalog.Snapshot, opts ScanOptions) ([]FileRange,
 	var out []FileRange
 	for a := range snap.Files() {
 		if b := boundsOf(s.names, a, true); s.reads(a, &b) {
-			out = append(out, FileRange{Add: a, Ranges: b.list(), Exact: b.exact, Rows: b.rows})
+			out = append(out, b.fileRange(a))
 		}
 	}
 	if !s.ordered {

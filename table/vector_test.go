@@ -306,3 +306,38 @@ func TestCorpusDeletionVectors(t *testing.T) {
 		})
 	}
 }
+
+// A plan counts the rows that a scan gives.
+func TestPlanCountsLiveRows(t *testing.T) {
+	tb := newTestTable(t, Config{})
+	a := writeFile(t, tb, []row{{key{0, 1}, "a"}, {key{0, 2}, "b"}, {key{0, 3}, "c"}}, WriterOptions{})
+	snap := commit(t, tb, a)
+	if _, err := tb.Log.Commit(t.Context(), mustAlter(t, snap)); err != nil {
+		t.Fatal(err)
+	}
+	with := a
+	with.DeletionVector = putVector(t, tb, "i", []int64{0, 2})
+	snap, err := tb.Refresh(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tb.Log.Commit(t.Context(), deltalog.Commit{ReadVersion: snap.Version(), Operation: "DELETE", Adds: []deltalog.Add{with},
+		Removes: []deltalog.Remove{deltalog.RemoveOf(&a, 1, true)}}); err != nil {
+		t.Fatal(err)
+	}
+	if snap, err = tb.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if p := tb.Plan(snap, nil); p.Rows != 1 || len(scanRows(t, tb, snap, ScanOptions{})) != 1 {
+		t.Fatalf("%+v", p)
+	}
+}
+
+func mustAlter(t *testing.T, snap *deltalog.Snapshot) deltalog.Commit {
+	t.Helper()
+	c, err := snap.Alter(deltalog.Change{Features: []string{"deletionVectors"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
