@@ -29,7 +29,8 @@ func newProducer(l *Load, c LoadConfig, i int) (*producer, error) {
 		kgo.StopProducerOnDataLossDetected(), kgo.UnknownTopicRetries(-1),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }),
 		kgo.MetadataMinAge(50 * time.Millisecond), kgo.DialTimeout(2 * time.Second),
-		kgo.RetryTimeout(time.Minute), kgo.ProduceRequestTimeout(10 * time.Second),
+		kgo.RetryTimeout(time.Minute), kgo.RequestRetries(10_000), // a restart on a busy machine takes its time
+		kgo.ProduceRequestTimeout(10 * time.Second),
 	}
 	if c.Producers > 1 {
 		opts = append(opts, kgo.ProducerBatchCompression(codec(i)))
