@@ -145,7 +145,14 @@ func (c *txnCoordinator) carryOut(ctx context.Context, t *txn) error {
 		sem <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-sem }()
-			if _, err := c.log.AppendMarker(ctx, tp, m); err != nil && !errors.Is(err, broker.ErrUnknownTopic) {
+			_, err := c.log.AppendMarker(ctx, tp, m)
+			switch {
+			case errors.Is(err, broker.ErrUnknownTopic): // deleted meanwhile
+			case errors.Is(err, broker.ErrProducerFenced):
+				// The Log takes no newer epoch while something is open, so nothing of this transaction is: somebody has
+				// appended under the producer's id, and must not keep its transaction from ending.
+				c.lg.Warn("a partition has a newer epoch than the transaction that ends", "id", t.id, "partition", tp.String())
+			case err != nil:
 				mu.Lock()
 				defer mu.Unlock()
 				errs = append(errs, err)

@@ -583,3 +583,41 @@ func TestTxnRewrite(t *testing.T) {
 		t.Fatalf("position %+v %v", pos, ok)
 	}
 }
+
+// A client that appends under a foreign producer id, in a partition that the transaction has not reached yet,
+// cannot keep it from ending.
+func TestTxnForeignEpoch(t *testing.T) {
+	ctx := t.Context()
+	log := txnLog(t)
+	c := testTxns(t, log, nil)
+	p, err := c.init(ctx, "x", time.Minute, nop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.add(ctx, "x", p, []record.TopicPartition{tp0, tp1}, true); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := log.Append(ctx, tp0, txnBatch(t, p, 0)); err != nil {
+		t.Fatal(err)
+	}
+	b := record.NewBuilder(record.None)
+	b.ProducerID, b.ProducerEpoch, b.BaseSequence = p.id, p.epoch+100, 0
+	b.Append(1, nil, []byte("foreign"), nil)
+	raw, err := b.Build(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := log.Append(ctx, tp1, raw); err != nil {
+		t.Fatal(err)
+	}
+	next, err := c.end(ctx, "x", p, true, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st, _ := c.describe("x"); st.state != txnCompleteCommit || openIn(log, tp0) != 0 {
+		t.Fatalf("state %+v", st)
+	}
+	if err := c.add(ctx, "x", next, []record.TopicPartition{tp0}, true); err != nil {
+		t.Fatal(err)
+	}
+}
