@@ -114,10 +114,11 @@ func (c *cleaning) choose() bool {
 	if p.held || c.cfg.Tiered {
 		limit = min(limit, p.hold) // I6: the lake gets every record
 	}
+	// The segment with the last batch stays as it is: who has read all must come to the end of the log.
 	var clean, dirty int64
 	due := false
 	for _, s := range p.segs {
-		if !s.sealed || s.w != nil || s.info.Next > limit || lag > 0 && c.now-s.info.MaxTimestamp < lag {
+		if !s.sealed || s.w != nil || s.info.Next > limit || s.info.Next >= p.end || lag > 0 && c.now-s.info.MaxTimestamp < lag {
 			break
 		}
 		c.segs = append(c.segs, s)

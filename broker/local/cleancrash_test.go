@@ -61,7 +61,7 @@ func (c *changelog) committed() map[string]string {
 func TestCompactTxnCrash(t *testing.T) {
 	first, seeds := uint64(0), uint64(400)
 	if testing.Short() {
-		seeds = 60
+		seeds = 30
 	}
 	if s, err := strconv.ParseUint(os.Getenv("LEDGERLAKE_SEED"), 10, 64); err == nil {
 		first, seeds = s, 1
@@ -144,8 +144,7 @@ func (r *compactTxnRun) step(i int, seq map[int64]int32) {
 
 func compactTxnCrashOnce(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 8))
-	mem, now, p := vfs.NewMem(), start, tp("t", 0)
-	clock := func() time.Time { return now }
+	mem, now, p := vfs.NewMem(), newClock(), tp("t", 0)
 	cfg := smallConfig(mem)
 	l := mustOpen(t, cfg)
 	c := compactConfig()
@@ -159,7 +158,7 @@ func compactTxnCrashOnce(t *testing.T, seed uint64) {
 	for round := range 3 {
 		inject := vfs.NewInject(mem)
 		cfg := smallConfig(inject)
-		cfg.Clock, cfg.CheckpointBytes = clock, 4<<10
+		cfg.Clock, cfg.CheckpointBytes = now.time, 4<<10
 		if seed%2 == 0 { // passes end in the middle of segments
 			cfg.CleanerMemory = 4 * keyBytes
 		}
@@ -184,7 +183,7 @@ func compactTxnCrashOnce(t *testing.T, seed uint64) {
 				if err := r.l.Compact(t.Context()); err != nil && !errors.Is(err, syscall.EMFILE) {
 					t.Fatalf("round %d: compact: %v", round, err)
 				}
-				now = now.Add(time.Duration(rng.IntN(50)) * time.Minute)
+				now.pass(time.Duration(rng.IntN(50)) * time.Minute)
 			case 1:
 				inject.Fail(vfs.Rule{Op: []vfs.Op{vfs.OpOpen, vfs.OpCreate}[rng.IntN(2)], K: 1 + rng.IntN(6), Err: syscall.EMFILE})
 			case 2:
@@ -202,7 +201,7 @@ func compactTxnCrashOnce(t *testing.T, seed uint64) {
 			t.Fatalf("round %d: check: %v %v", round, found, err)
 		}
 		cfg = smallConfig(mem)
-		cfg.Clock = clock
+		cfg.Clock = now.time
 		l := mustOpen(t, cfg)
 		log.settle(t, l, p, int16(2*round+1))
 		for range 2 {

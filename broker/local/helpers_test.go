@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +18,15 @@ import (
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func at(t time.Time) func() time.Time { return func() time.Time { return t } }
+
+// clock is a time that a test moves while the log looks at it.
+type clock struct{ passed atomic.Int64 }
+
+func newClock() *clock { return &clock{} }
+
+func (c *clock) time() time.Time { return start.Add(time.Duration(c.passed.Load())) }
+
+func (c *clock) pass(d time.Duration) { c.passed.Add(int64(d)) }
 
 func smallConfig(fsys vfs.FS) Config {
 	return Config{Dir: "/log", FS: fsys, Clock: at(start), JournalBytes: 8 << 10, CheckpointBytes: 12 << 10,

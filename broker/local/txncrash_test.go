@@ -209,7 +209,7 @@ func (m *txnModel) compare(t *testing.T, l *Log, p record.TopicPartition) {
 func TestTxnCrash(t *testing.T) {
 	first, seeds := uint64(0), uint64(1000)
 	if testing.Short() {
-		seeds = 150
+		seeds = 60
 	}
 	if s, err := strconv.ParseUint(os.Getenv("LEDGERLAKE_SEED"), 10, 64); err == nil {
 		first, seeds = s, 1
