@@ -15,6 +15,7 @@
 //	log.go       scenario log: append to the embedded log beside plain sequential writes
 //	tiering.go   scenario tiering: log to table beside the same pipeline written plainly
 //	deltalog.go  scenario deltalog: a Delta log becomes a snapshot, beside encoding/json, delta-rs and DuckDB
+//	committer.go scenario committer: small commits of many writers, through a group, directly, and with delta-rs
 //	foreign.go   other engines, in processes of their own
 //	plain.go     the plain pipeline: encoding/json maps, arrow-go builders and defaults
 package bench

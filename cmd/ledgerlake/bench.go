@@ -20,19 +20,21 @@ func newBench() *cobra.Command {
 		file, profile string
 	)
 	scenarios := map[string]func(context.Context, bench.Config) (*bench.Report, error){
-		"log":      bench.RunLog,
-		"tiering":  bench.RunTiering,
-		"deltalog": bench.RunDeltalog,
+		"log":       bench.RunLog,
+		"tiering":   bench.RunTiering,
+		"deltalog":  bench.RunDeltalog,
+		"committer": bench.RunCommitter,
 	}
-	names := []string{"log", "tiering", "deltalog"}
-	later := []string{"ingest", "replay", "committer", "broker", "pulsar"}
+	names := []string{"log", "tiering", "deltalog", "committer"}
+	later := []string{"ingest", "replay", "broker", "pulsar"}
 	cmd := &cobra.Command{
 		Use:   "bench NAME",
 		Short: "Measure this build beside a baseline, in one run",
 		Long: `bench runs a scenario and its baseline in turns and prints medians, spread, ratios and goals:
   log       append to the embedded log, beside plain sequential writes of the same bytes
   tiering   log to Delta table, beside the same pipeline with encoding/json maps and arrow-go defaults
-  deltalog  a Delta log of 300,000 files becomes a snapshot, beside an encoding/json loop, delta-rs and DuckDB`,
+  deltalog  a Delta log of 300,000 files becomes a snapshot, beside an encoding/json loop, delta-rs and DuckDB
+  committer 32 writers of one table, through a group of committers, beside direct commits and delta-rs`,
 		Example:   "  ledgerlake bench tiering --json tiering.json",
 		Args:      cobra.ExactArgs(1),
 		ValidArgs: names,

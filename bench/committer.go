@@ -1,0 +1,225 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/ledgerlake/ledgerlake/committer"
+	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/objstore"
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+const (
+	commitWriters = 32
+	commitWindow  = 5 * time.Second
+	commitFile    = 1 << 10 // bytes that each added file is said to have
+	slowPut       = 30 * time.Millisecond
+)
+
+// commitSide is one way to commit.
+type commitSide struct {
+	name    string
+	writers int
+	delay   time.Duration // added to each put of a version
+	nodes   int           // of the group; 0: direct
+	run     func(ctx context.Context, s *commitStore, side commitSide, url string) (*commitResult, error)
+}
+
+// commitResult is what the writers of one side did within the window.
+type commitResult struct {
+	seconds   float64
+	latencies []float64 // seconds, of each commit
+	counts    []int     // by writer
+	failover  time.Duration
+	versions  int64
+}
+
+func (r *commitResult) commits() int {
+	n := 0
+	for _, c := range r.counts {
+		n += c
+	}
+	return n
+}
+
+// percentile gives a quantile of the latencies.
+func (r *commitResult) percentile(p float64) float64 {
+	if len(r.latencies) == 0 {
+		return math.Inf(1)
+	}
+	s := slices.Clone(r.latencies)
+	slices.Sort(s)
+	return s[min(len(s)-1, int(p*float64(len(s))))]
+}
+
+// RunCommitter measures how many small commits 32 writers of one table get through: through a group of committers,
+// directly, and with delta-rs, on a folder and on an S3 server when there is one. A commit adds one file; the file itself
+// is written by no side, since the store's rate of puts would be all that is seen. The log is checked after each run.
+func RunCommitter(ctx context.Context, cfg Config) (*Report, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	scratch, remove, err := cfg.scratch()
+	if err != nil {
+		return nil, err
+	}
+	defer remove()
+	stores, closeStores, err := commitStores(ctx, scratch)
+	if err != nil {
+		return nil, err
+	}
+	defer closeStores()
+	r := &Report{Scenario: "committer", Machine: machine(), Time: time.Now().UTC()}
+	results := map[string][]*commitResult{}
+	for round := range cfg.Rounds {
+		for _, s := range stores {
+			for _, side := range commitSides() {
+				name := s.name + ": " + side.name
+				url := s.url(fmt.Sprintf("t%d-%s", round, uuid.NewString()))
+				var res *commitResult
+				sample, err := measure(name, round, func() (int64, int64, error) {
+					var err error
+					res, err = side.run(ctx, s, side, url)
+					return 0, 0, err
+				})
+				if errors.Is(err, errNotInstalled) {
+					continue
+				}
+				if err != nil {
+					return nil, err
+				}
+				sample.Seconds, sample.Records = res.seconds, int64(len(res.latencies)) // without the first of each writer
+				r.Samples = append(r.Samples, sample)
+				results[name] = append(results[name], res)
+			}
+		}
+	}
+	for _, s := range stores {
+		commitGoals(r, s.name+": ", results)
+	}
+	return r, nil
+}
+
+func commitSides() []commitSide {
+	return []commitSide{
+		{name: "delta-rs", writers: commitWriters, run: runDeltaRS},
+		{name: "direct", writers: commitWriters, run: runOurs},
+		{name: "group of 1", writers: commitWriters, nodes: 1, run: runOurs},
+		{name: "group of 3", writers: commitWriters, nodes: 3, run: runOurs},
+		{name: "group of 3, 1 writer", writers: 1, nodes: 3, run: runOurs},
+		{name: "group of 3, 256 writers", writers: 256, nodes: 3, run: runOurs},
+		{name: "direct, 30 ms more a put", writers: commitWriters, delay: slowPut, run: runOurs},
+		{name: "group of 3, 30 ms more a put", writers: commitWriters, nodes: 3, delay: slowPut, run: runOurs},
+	}
+}
+
+// commitGoals states the goals with what was measured.
+func commitGoals(r *Report, prefix string, results map[string][]*commitResult) {
+	rate := func(name string) float64 {
+		return r.median(prefix+name, func(s Sample) float64 { return float64(s.Records) / s.Seconds })
+	}
+	worst := func(name string, f func(*commitResult) float64) float64 {
+		w := 0.0
+		for _, x := range results[prefix+name] {
+			w = max(w, f(x))
+		}
+		return w
+	}
+	group := rate("group of 3")
+	if base := rate("delta-rs"); base > 0 {
+		r.atLeast(prefix+"commits a second, group of 3 / delta-rs", 100, group/base)
+	}
+	if base := rate("direct"); base > 0 {
+		r.atLeast(prefix+"commits a second, group of 3 / direct", 20, group/base)
+		r.atLeast(prefix+"the same with 30 ms more a put, as a part of it without", 1,
+			rate("group of 3, 30 ms more a put")/rate("direct, 30 ms more a put")/(group/base))
+	}
+	r.atLeast(prefix+"commits a second, group of 3, 32 writers / 1 writer", 1, group/rate("group of 3, 1 writer"))
+	r.atLeast(prefix+"commits a second, group of 3, 256 writers / 32 writers", 1, rate("group of 3, 256 writers")/group)
+	r.atMost(prefix+"p99 of group of 3 at most, seconds", 1, worst("group of 3", func(x *commitResult) float64 { return x.percentile(0.99) }))
+	r.atMost(prefix+"most commits of a writer / fewest, group of 3, at most", 2, worst("group of 3", func(x *commitResult) float64 {
+		return float64(slices.Max(x.counts)) / max(float64(slices.Min(x.counts)), 0.1)
+	}))
+	r.atMost(prefix+"leader lost to next publication at most, seconds", 2, worst("group of 3", func(x *commitResult) float64 { return x.failover.Seconds() }))
+}
+
+// drive lets the writers commit for the window, one commit after the other each.
+func drive(ctx context.Context, writers []committer.Committer) (*commitResult, error) {
+	res := &commitResult{counts: make([]int, len(writers))}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	errs := make([]error, len(writers))
+	begin := make(chan struct{})
+	var start time.Time
+	ready := sync.WaitGroup{}
+	ready.Add(len(writers))
+	for i, w := range writers {
+		wg.Go(func() {
+			commit := func() error { return commitOne(ctx, w, i, res.counts[i]) }
+			errs[i] = commit() // opens connections and takes leases
+			res.counts[i]++
+			ready.Done()
+			<-begin
+			for errs[i] == nil && time.Since(start) < commitWindow {
+				t := time.Now()
+				if errs[i] = commit(); errs[i] != nil {
+					return
+				}
+				res.counts[i]++
+				mu.Lock()
+				res.latencies = append(res.latencies, time.Since(t).Seconds())
+				mu.Unlock()
+			}
+		})
+	}
+	ready.Wait()
+	start = time.Now()
+	close(begin)
+	wg.Wait()
+	res.seconds = time.Since(start).Seconds()
+	return res, errors.Join(errs...)
+}
+
+// commitOne makes the n-th commit of a writer.
+func commitOne(ctx context.Context, c committer.Committer, writer, n int) error {
+	name := fmt.Sprintf("w%d-%d.parquet", writer, n)
+	at := record.Offset(n) * 10
+	_, err := c.Commit(ctx, committer.Request{App: "bench", Ranges: []committer.Range{{Partition: int32(writer), From: at, To: at + 10}},
+		Adds: []deltalog.Add{{Path: name, Size: commitFile, ModificationTime: time.Now().UnixMilli(), DataChange: true, Stats: `{"numRecords":10}`}}})
+	return err
+}
+
+// checkCommits reads the table that the writers left: each file once, each position where its writer stopped.
+func checkCommits(ctx context.Context, store objstore.Store, res *commitResult) error {
+	log, err := deltalog.Open(ctx, store, deltalog.Config{})
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	snap, err := log.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	res.versions = int64(snap.Version())
+	if snap.NumFiles() != res.commits() {
+		return fmt.Errorf("wrong result: %d files in the table, %d commits were acknowledged", snap.NumFiles(), res.commits())
+	}
+	for i, n := range res.counts {
+		if v, ok := snap.Txn(fmt.Sprintf("bench-%d", i)); ok && v != int64(n)*10-1 {
+			return fmt.Errorf("wrong result: writer %d stands at %d after %d commits", i, v+1, n)
+		}
+	}
+	return nil
+}
+
+func scratchNode(dir string, i int) string { return filepath.Join(dir, fmt.Sprint("node", i)) }

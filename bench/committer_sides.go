@@ -1,0 +1,302 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/committer"
+	"github.com/ledgerlake/ledgerlake/committer/raft"
+	"github.com/ledgerlake/ledgerlake/committer/rpc"
+	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/objstore"
+	"github.com/ledgerlake/ledgerlake/objstore/openstore"
+)
+
+// errNotInstalled passes a side over.
+var errNotInstalled = errors.New("not installed")
+
+// commitStore is where tables lie.
+type commitStore struct {
+	name string
+	root string
+	opts openstore.Options
+	env  []string // for other programs
+}
+
+func (s *commitStore) url(table string) string { return s.root + "/" + table }
+
+func (s *commitStore) open(ctx context.Context, url string, delay time.Duration) (objstore.Store, error) {
+	store, err := openstore.Open(ctx, url, s.opts)
+	if err != nil || delay == 0 {
+		return store, err
+	}
+	return &slowStore{store, delay}, nil
+}
+
+// slowStore makes each put of a version slower.
+type slowStore struct {
+	objstore.Store
+	delay time.Duration
+}
+
+// PutIfAbsent waits first.
+func (s *slowStore) PutIfAbsent(ctx context.Context, key string, data []byte) error {
+	t := time.NewTimer(s.delay)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return s.Store.PutIfAbsent(ctx, key, data)
+}
+
+// commitStores gives a folder, and an S3 server that it starts when one is installed.
+func commitStores(ctx context.Context, scratch string) ([]*commitStore, func(), error) {
+	out := []*commitStore{{name: "folder", root: filepath.Join(scratch, "lake")}}
+	server := filepath.Join(".cache", "bin", "versitygw")
+	if _, err := os.Stat(server); err != nil {
+		return out, func() {}, nil
+	}
+	data := filepath.Join(scratch, "s3")
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := os.MkdirAll(filepath.Join(data, "lake"), 0o755); err != nil {
+		return nil, nil, fmt.Errorf("make bucket: %w", err)
+	}
+	cmd := exec.Command(server, "--port", addr, "--access", "benchkey", "--secret", "benchsecret", "--region", "us-east-1", "--quiet", "posix", data)
+	if err := cmd.Start(); err != nil {
+		return nil, nil, fmt.Errorf("start versitygw: %w", err)
+	}
+	stop := func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }
+	for try := 0; ; try++ {
+		c, err := net.DialTimeout("tcp", addr, time.Second)
+		if err == nil {
+			_ = c.Close()
+			break
+		}
+		if try > 100 || ctx.Err() != nil {
+			stop()
+			return nil, nil, fmt.Errorf("versitygw does not listen: %w", err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	endpoint := "http://" + addr
+	return append(out, &commitStore{name: "versitygw", root: "s3://lake",
+		opts: openstore.Options{S3Endpoint: endpoint, S3Region: "us-east-1", S3PathStyle: true, S3AccessKey: "benchkey", S3SecretKey: "benchsecret"},
+		env: []string{"AWS_ENDPOINT_URL=" + endpoint, "AWS_ACCESS_KEY_ID=benchkey", "AWS_SECRET_ACCESS_KEY=benchsecret", "AWS_REGION=us-east-1",
+			"AWS_ALLOW_HTTP=true", "AWS_EC2_METADATA_DISABLED=true"}}), stop, nil
+}
+
+func freeAddr() (string, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	return ln.Addr().String(), ln.Close()
+}
+
+// commitTable makes the table of a run.
+func commitTable(ctx context.Context, store objstore.Store) error {
+	schema, err := deltalog.ParseSchema(`{"type":"struct","fields":[{"name":"n","type":"long","nullable":true,"metadata":{}}]}`)
+	if err != nil {
+		return err
+	}
+	log, err := deltalog.Create(ctx, store, deltalog.CreateOptions{Schema: schema}, deltalog.Config{})
+	if err != nil {
+		return err
+	}
+	return log.Close()
+}
+
+// runOurs lets the writers commit directly, each with a Delta log of its own as processes have, or through a group.
+func runOurs(ctx context.Context, s *commitStore, side commitSide, url string) (_ *commitResult, err error) {
+	store, err := s.open(ctx, url, side.delay)
+	if err != nil {
+		return nil, err
+	}
+	if err := commitTable(ctx, store); err != nil {
+		return nil, err
+	}
+	var writers []committer.Committer
+	var group *commitGroup
+	if side.nodes > 0 {
+		if group, err = startCommitGroup(ctx, s, side); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, group.close()) }()
+	}
+	for range side.writers {
+		if group != nil {
+			c, err := rpc.NewClient(rpc.Config{Addrs: group.addrs})
+			if err != nil {
+				return nil, err
+			}
+			defer c.Close()
+			writers = append(writers, c.Table(url))
+			continue
+		}
+		log, err := deltalog.Open(ctx, store, deltalog.Config{MaxAttempts: 1000})
+		if err != nil {
+			return nil, err
+		}
+		defer log.Close()
+		writers = append(writers, committer.NewDirect(log))
+	}
+	res, err := drive(ctx, writers)
+	if err != nil {
+		return nil, err
+	}
+	if side.nodes > 1 {
+		if res.failover, err = group.failover(ctx, writers[0], &res.counts[0]); err != nil {
+			return nil, err
+		}
+	}
+	return res, checkCommits(ctx, store, res)
+}
+
+// commitGroup is a group whose nodes are in this process, with logs on disk and TCP between them.
+type commitGroup struct {
+	dir   string
+	addrs []string
+	nodes []*raft.Node
+}
+
+func startCommitGroup(ctx context.Context, s *commitStore, side commitSide) (*commitGroup, error) {
+	dir, err := os.MkdirTemp("", "ledgerlake-bench-group-")
+	if err != nil {
+		return nil, fmt.Errorf("make directory: %w", err)
+	}
+	g := &commitGroup{dir: dir}
+	var members []raft.Member
+	for i := range side.nodes {
+		addr, err := freeAddr()
+		if err != nil {
+			return nil, errors.Join(err, g.close())
+		}
+		g.addrs = append(g.addrs, addr)
+		members = append(members, raft.Member{ID: fmt.Sprint("n", i), Addr: addr})
+	}
+	for i, m := range members {
+		n, err := raft.Open(ctx, raft.Config{ID: m.ID, Dir: scratchNode(dir, i), Listen: m.Addr, Members: members,
+			OpenStore: func(ctx context.Context, url string) (objstore.Store, error) { return s.open(ctx, url, side.delay) }})
+		if err != nil {
+			return nil, errors.Join(err, g.close())
+		}
+		g.nodes = append(g.nodes, n)
+	}
+	return g, nil
+}
+
+func (g *commitGroup) close() error {
+	var err error
+	for _, n := range g.nodes {
+		err = errors.Join(err, n.Close())
+	}
+	return errors.Join(err, os.RemoveAll(g.dir))
+}
+
+// failover takes the leader away and measures how long the next commit takes.
+func (g *commitGroup) failover(ctx context.Context, w committer.Committer, n *int) (time.Duration, error) {
+	for i, node := range g.nodes {
+		st, err := node.Status(ctx, &rpc.StatusRequest{})
+		if err != nil {
+			return 0, err
+		}
+		if st.State != "leader" {
+			continue
+		}
+		start := time.Now()
+		g.nodes = append(g.nodes[:i:i], g.nodes[i+1:]...)
+		if err := node.Close(); err != nil {
+			return 0, err
+		}
+		if err := commitOne(ctx, w, 0, *n); err != nil {
+			return 0, err
+		}
+		*n++
+		return time.Since(start), nil
+	}
+	return 0, errors.New("the group has no leader")
+}
+
+// deltaRSWriters is what delta-rs does: one process a writer, one small commit after the other.
+const deltaRSWriters = `
+import json, multiprocessing, sys, time
+from deltalake import CommitProperties, DeltaTable
+from deltalake.transaction import AddAction
+
+url, writers, window = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+props = CommitProperties(max_commit_retries=100000)
+
+def work(i, gate, out):
+    table = DeltaTable(url)
+    def commit(n):
+        table.update_incremental()
+        add = AddAction("w%d-%d.parquet" % (i, n), 1024, {}, int(time.time() * 1000), True, '{"numRecords":10}')
+        table.create_write_transaction([add], "append", table.schema(), commit_properties=props)
+    commit(0)
+    gate.wait()
+    start, times = time.time(), []
+    while time.time() - start < window:
+        t = time.time()
+        commit(len(times) + 1)
+        times.append(time.time() - t)
+    out.put((i, times, time.time() - start))
+
+if __name__ == "__main__":
+    gate, out = multiprocessing.Barrier(writers), multiprocessing.Queue()
+    procs = [multiprocessing.Process(target=work, args=(i, gate, out)) for i in range(writers)]
+    for p in procs: p.start()
+    got = [out.get() for _ in procs]
+    for p in procs: p.join()
+    print(json.dumps({"times": [t for _, t, _ in sorted(got)], "seconds": max(s for _, _, s in got)}))
+`
+
+func runDeltaRS(ctx context.Context, s *commitStore, side commitSide, url string) (*commitResult, error) {
+	py := os.Getenv("LEDGERLAKE_PYTHON")
+	if py == "" {
+		py = filepath.Join(".cache", "venv", "bin", "python")
+	}
+	if _, err := os.Stat(py); err != nil {
+		return nil, fmt.Errorf("delta-rs: %w", errNotInstalled)
+	}
+	store, err := s.open(ctx, url, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := commitTable(ctx, store); err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, py, "-c", deltaRSWriters, url, fmt.Sprint(side.writers), fmt.Sprint(commitWindow.Seconds()))
+	cmd.Env = append(os.Environ(), s.env...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("delta-rs writers: %w\n%s", err, strings.TrimSpace(stderr.String()))
+	}
+	var got struct {
+		Times   [][]float64
+		Seconds float64
+	}
+	if err := json.Unmarshal(stdout.Bytes(), &got); err != nil {
+		return nil, fmt.Errorf("delta-rs writers: %w", err)
+	}
+	res := &commitResult{seconds: got.Seconds}
+	for _, t := range got.Times {
+		res.latencies = append(res.latencies, t...)
+		res.counts = append(res.counts, len(t)+1)
+	}
+	return res, checkCommits(ctx, store, res)
+}
