@@ -284,3 +284,33 @@ func TestAlterTopicConfigs(t *testing.T) {
 		t.Fatalf("settings after the restart: %v", got)
 	}
 }
+
+// A transaction of one record over the durable log, as one client sees it.
+func BenchmarkTransaction(b *testing.B) {
+	log, err := local.Open(b.Context(), local.Config{Dir: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer log.Close()
+	srv, err := wire.Open(b.Context(), wire.Config{Listen: "127.0.0.1:0", Log: log, AutoCreateTopics: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer srv.Close()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(srv.Addr().String()), kgo.AllowAutoTopicCreation(), kgo.TransactionalID("x"), kgo.ProducerLinger(0))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer cl.Close()
+	for b.Loop() {
+		if err := cl.BeginTransaction(); err != nil {
+			b.Fatal(err)
+		}
+		if err := cl.ProduceSync(b.Context(), &kgo.Record{Topic: "t", Value: []byte("v")}).FirstErr(); err != nil {
+			b.Fatal(err)
+		}
+		if err := cl.EndTransaction(b.Context(), kgo.TryCommit); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -621,3 +621,30 @@ func TestTxnForeignEpoch(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// FuzzStateRecords reads what stands in the internal topics: it is understood or refused, with bounded memory (I8).
+func FuzzStateRecords(f *testing.F) {
+	st := txnState{
+		producer: 7, epoch: 3, lastProducer: -1, timeout: time.Second, state: txnOngoing, v2: true, started: 1, updated: 2,
+		parts: map[record.TopicPartition]bool{tp0: true, tp1: true}, offsets: map[string]groupOffsets{"g": {tp0: {offset: 7, metadata: "m"}}},
+	}
+	pos := (&committed{offset: 1, metadata: "m"}).record("g", tp0)
+	for _, r := range []stateRecord{st.record("x"), st.offsetsRecord("x"), pos} {
+		f.Add(r.key, r.value)
+	}
+	f.Fuzz(func(t *testing.T, key, value []byte) {
+		if s, err := readTxnState(value); err == nil {
+			again, err := readTxnState(s.record("x").value)
+			if err != nil || again.current() != s.current() || again.state != s.state || len(again.parts) != len(s.parts) {
+				t.Fatalf("%+v is read again as %+v: %v", s, again, err)
+			}
+		}
+		if o, err := readTxnOffsets(value); err == nil && len(o) > 0 {
+			again, err := readTxnOffsets(txnState{offsets: o}.offsetsRecord("x").value)
+			if err != nil || len(again) != len(o) {
+				t.Fatalf("%+v is read again as %+v: %v", o, again, err)
+			}
+		}
+		_, _, _, _ = readPosition(key, value)
+	})
+}
