@@ -1,6 +1,7 @@
 package stores
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -107,7 +108,9 @@ func openLog(t *testing.T, url string) (objstore.Store, *deltalog.Log) {
 func appendOne(t *testing.T, url string, w, n int) deltalog.Version {
 	t.Helper()
 	store, l := openLog(t, url)
-	v, err := appendRow(t.Context(), l, store, w, n)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	v, err := appendRow(ctx, l, store, w, n)
 	if err != nil {
 		t.Fatalf("%s: %v", url, err)
 	}
