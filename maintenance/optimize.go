@@ -118,8 +118,7 @@ const (
 	maxConflicts = 5
 )
 
-// Optimize merges small files into files of the target size, in as many commits as there are new groups of
-// files, without changing a row: rows, their order by offset and their positions are the same before and after,
+// Optimize merges small files into files of the target size, in commits of a few such files each, without changing a row: rows, their order by offset and their positions are the same before and after,
 // which is checked before each commit (I3). Readers of older versions go on reading the old files until Vacuum
 // takes them (I4, I6). Rows that deletion vectors delete are left out of the new files.
 //
@@ -187,23 +186,33 @@ func (o *optimizer) spent() bool {
 	return o.opts.MaxBytes > 0 && o.report.Removed.Bytes >= o.opts.MaxBytes
 }
 
-// pass rewrites the bins of one plan; after a conflict the rest is planned anew.
+// pass rewrites the bins of one plan; after a conflict the rest is planned anew. Small bins share a commit, so that
+// a table of many partition values does not get a version for each.
 func (o *optimizer) pass(ctx context.Context, snap *deltalog.Snapshot, bins []*bin) error {
-	for _, b := range bins {
-		if o.spent() {
-			return nil
+	var batch []*rewrite
+	bytes := int64(0)
+	for i, b := range bins {
+		r, err := o.rewrite(ctx, snap, b)
+		if errors.Is(err, table.ErrNoPosition) && o.leave(b) {
+			err = nil
 		}
-		err := o.rewrite(ctx, snap, b)
-		if err == nil || errors.Is(err, table.ErrNoPosition) && o.leave(b) {
+		if err != nil {
+			o.discard(ctx, batch...)
+			return err
+		}
+		if r != nil {
+			batch = append(batch, r)
+			bytes += b.bytes
+		}
+		enough := o.opts.MaxBytes > 0 && o.report.Removed.Bytes+bytes >= o.opts.MaxBytes
+		if len(batch) == 0 || bytes < binTargets*o.opts.TargetSize && i < len(bins)-1 && !enough {
 			continue
 		}
-		if !conflicts(err) {
+		again, err := o.commit(ctx, snap, batch)
+		if err != nil || again || enough {
 			return err
 		}
-		if o.report.Conflicts++; o.report.Conflicts >= maxConflicts {
-			return err
-		}
-		return nil
+		batch, bytes = nil, 0
 	}
 	return nil
 }
@@ -230,75 +239,90 @@ func conflicts(err error) bool {
 	return false
 }
 
-// rewrite makes one bin's files anew and commits them.
-func (o *optimizer) rewrite(ctx context.Context, snap *deltalog.Snapshot, b *bin) error {
-	adds, err := o.write(ctx, snap, b)
-	var rows int64
-	if err == nil {
-		rows, err = o.verify(ctx, snap, b, adds)
-	}
-	if err == nil && len(adds) >= len(b.files) && !b.vectors {
-		o.discard(ctx, adds) // the sizes were misjudged: nothing is won, and the next run would do it again
-		return nil
-	}
-	if err == nil {
-		err = o.commit(ctx, snap, b, adds)
-	}
-	if err != nil {
-		if !errors.Is(err, objstore.ErrUnknownOutcome) {
-			o.discard(ctx, adds)
-		}
-		return err
-	}
-	written := int64(0)
-	for i := range adds {
-		written += adds[i].Size
-	}
-	o.report.Commits++
-	o.report.Rows += rows
-	o.report.Deleted += b.deleted
-	o.report.Removed.add(len(b.files), b.bytes)
-	o.report.Added.add(len(adds), written)
-	return nil
+// rewrite is a bin and its new files, not committed yet.
+type rewrite struct {
+	*bin
+	adds []deltalog.Add
+	rows int64
 }
 
-func (o *optimizer) commit(ctx context.Context, snap *deltalog.Snapshot, b *bin, adds []deltalog.Add) error {
-	now := o.opts.Clock().UnixMilli()
-	c := deltalog.Commit{ReadVersion: snap.Version(), Operation: "OPTIMIZE", Adds: adds,
-		Parameters: map[string]string{"predicate": "[]", "zOrderBy": "[]", "clusterBy": "[]", "auto": strconv.FormatBool(o.opts.Gradual)}}
-	added := int64(0)
-	for i := range adds {
-		adds[i].DataChange = false
-		added += adds[i].Size
+// rewrite makes one bin's files anew. It gives nil when nothing is won by it.
+func (o *optimizer) rewrite(ctx context.Context, snap *deltalog.Snapshot, b *bin) (*rewrite, error) {
+	r := &rewrite{bin: b}
+	var err error
+	if r.adds, err = o.write(ctx, snap, b); err == nil {
+		r.rows, err = o.verify(ctx, snap, b, r.adds)
 	}
+	// Sizes are estimates: where they were wrong, the next run would do the same again.
+	if useless := len(r.adds) >= len(b.files) && !b.vectors; err != nil || useless {
+		o.discard(ctx, r)
+		return nil, err
+	}
+	return r, nil
+}
+
+// commit makes a version of some rewrites. again says that it was refused because another writer removed or changed
+// what they stand on.
+func (o *optimizer) commit(ctx context.Context, snap *deltalog.Snapshot, batch []*rewrite) (again bool, err error) {
+	now := o.opts.Clock().UnixMilli()
+	c := deltalog.Commit{ReadVersion: snap.Version(), Operation: "OPTIMIZE",
+		Parameters: map[string]string{"predicate": "[]", "zOrderBy": "[]", "clusterBy": "[]", "auto": strconv.FormatBool(o.opts.Gradual)}}
+	var removed, added Files
 	vectors := 0
-	for _, f := range b.files {
-		c.Removes = append(c.Removes, deltalog.RemoveOf(f.Add, now, false))
-		if f.Add.DeletionVector != nil {
-			vectors++
+	for _, r := range batch {
+		for _, a := range r.adds {
+			a.DataChange = false
+			c.Adds = append(c.Adds, a)
+			added.add(1, a.Size)
 		}
+		for _, f := range r.files {
+			c.Removes = append(c.Removes, deltalog.RemoveOf(f.Add, now, false))
+			if f.Add.DeletionVector != nil {
+				vectors++
+			}
+		}
+		removed.add(len(r.files), r.bytes)
 	}
 	c.Metrics = map[string]string{
-		"numAddedFiles": strconv.Itoa(len(adds)), "numAddedBytes": strconv.FormatInt(added, 10),
-		"numRemovedFiles": strconv.Itoa(len(b.files)), "numRemovedBytes": strconv.FormatInt(b.bytes, 10),
+		"numAddedFiles": strconv.Itoa(added.Files), "numAddedBytes": strconv.FormatInt(added.Bytes, 10),
+		"numRemovedFiles": strconv.Itoa(removed.Files), "numRemovedBytes": strconv.FormatInt(removed.Bytes, 10),
 		"numDeletionVectorsRemoved": strconv.Itoa(vectors),
 	}
 	v, err := o.t.Log.Commit(ctx, c)
-	if err == nil {
-		o.opts.Logger.Info("optimized", "table", o.t.Store.URL(), "version", v, "files", len(b.files), "bytes", b.bytes, "into", len(adds))
+	if err != nil {
+		if !errors.Is(err, objstore.ErrUnknownOutcome) {
+			o.discard(ctx, batch...)
+		}
+		if !conflicts(err) {
+			return false, err
+		}
+		if o.report.Conflicts++; o.report.Conflicts >= maxConflicts {
+			return false, err
+		}
+		return true, nil
 	}
-	return err
+	o.opts.Logger.Info("optimized", "table", o.t.Store.URL(), "version", v, "files", removed.Files, "bytes", removed.Bytes, "into", added.Files)
+	for _, r := range batch {
+		o.report.Rows += r.rows
+		o.report.Deleted += r.deleted
+	}
+	o.report.Commits++
+	o.report.Removed.add(removed.Files, removed.Bytes)
+	o.report.Added.add(added.Files, added.Bytes)
+	return false, nil
 }
 
 // discard deletes files that no commit names and none can: the commit was refused or never tried. What it cannot
 // delete, Vacuum will.
-func (o *optimizer) discard(ctx context.Context, adds []deltalog.Add) {
+func (o *optimizer) discard(ctx context.Context, rewrites ...*rewrite) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	for i := range adds {
-		if err := o.t.Store.Delete(ctx, adds[i].DecodedPath()); err != nil {
-			o.opts.Logger.Warn("an unused file stays for vacuum", "file", adds[i].Path, "error", err)
-			return
+	for _, r := range rewrites {
+		for i := range r.adds {
+			if err := o.t.Store.Delete(ctx, r.adds[i].DecodedPath()); err != nil {
+				o.opts.Logger.Warn("an unused file stays for vacuum", "file", r.adds[i].Path, "error", err)
+				return
+			}
 		}
 	}
 }

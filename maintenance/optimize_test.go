@@ -37,7 +37,7 @@ func TestOptimize(t *testing.T) {
 		t.Fatalf("dry run: %+v", dry)
 	}
 	report := optimize(t, r.table, OptimizeOptions{})
-	if report.After.Files != 1 || report.Commits != 3 || report.Rows != 2400 { // 32 and 8 files, then both
+	if report.After.Files != 1 || report.Commits != 2 || report.Rows != 2400 { // 32 and 8 files, then both
 		t.Fatalf("%+v", report)
 	}
 	r.same("optimized", want, txns)
@@ -357,4 +357,28 @@ func objects(t testing.TB, store *mem.Store) (keys []string) {
 		keys = append(keys, info.Key)
 	}
 	return keys
+}
+
+// Many partition values do not make many versions.
+func TestOptimizeSharesCommits(t *testing.T) {
+	r := newRig(t, table.Config{PartitionColumns: []string{"day"}})
+	for i := range 20 {
+		value := fmt.Sprint(i)
+		r.commit(r.file([]int32{0}, 3, &value), r.file([]int32{0}, 3, &value))
+	}
+	want, txns := rows(t, r.table, r.snap()), r.snap().Txns()
+	if report := optimize(t, r.table, OptimizeOptions{}); report.Commits != 1 || report.After.Files != 20 {
+		t.Fatalf("%+v", report)
+	}
+	r.same("shared", want, txns)
+	if report := optimize(t, r.table, OptimizeOptions{MaxBytes: 1}); report.Commits != 0 {
+		t.Fatalf("%+v", report)
+	}
+	for i := range 4 {
+		value := fmt.Sprint(i)
+		r.commit(r.file([]int32{0}, 3, &value), r.file([]int32{0}, 3, &value))
+	}
+	if report := optimize(t, r.table, OptimizeOptions{MaxBytes: 1}); report.Commits != 1 || report.Removed.Files > 4 {
+		t.Fatalf("more than a part in one run: %+v", report)
+	}
 }
