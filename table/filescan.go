@@ -24,10 +24,11 @@ import (
 // unit is a span of rows of one file, sorted in tables with keys.
 type unit struct {
 	add      *deltalog.Add
-	from, to int64           // rows
-	hulls    []Range         // one for each partition, sorted; from the first row's offset to the last one's
-	seq      int             // place in version order
-	deleted  *roaring.Bitmap // rows of the file that are not in the table; read with the file
+	from, to int64                  // rows
+	hulls    []Range                // one for each partition, sorted; from the first row's offset to the last one's
+	seq      int                    // place in version order
+	deleted  *roaring.Bitmap        // rows of the file that are not in the table; read with the file
+	footer   *metadata.FileMetaData // when it was read before
 
 	foreign    bool  // of the rows without partition and offset, instead of those that have them
 	foreigners int64 // how many of them a probe has seen
@@ -76,7 +77,7 @@ func (s *scan) open(ctx context.Context, u *unit) (f *fileScan, err error) {
 	if size > s.streamAbove { // row groups may be as large as the file: do not hold their columns whole
 		props.BufferedStreamEnabled, props.BufferSize = true, s.buffer
 	}
-	pq, err := file.NewParquetReader(at, file.WithReadProps(props))
+	pq, err := file.NewParquetReader(at, file.WithReadProps(props), file.WithMetadata(u.footer))
 	if err != nil {
 		return nil, err
 	}

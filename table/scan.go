@@ -36,9 +36,12 @@ type ScanOptions struct {
 	// Where keeps only the rows for which it is true; nil keeps all. Files and row groups whose statistics rule
 	// it out are not read.
 	Where *where.Filter
-	// Parallel bounds the files read at the same time, ahead of the consumer. Default: the number of CPUs, at
-	// most 8.
+	// Parallel bounds the files, or row groups of large files, read at the same time, ahead of the consumer.
+	// Default: the number of CPUs, at most 8.
 	Parallel int
+	// Memory bounds what the files and row groups that are being read ahead take together, by their sizes in the
+	// store; one that is larger is read alone. Decoded batches that wait come on top: two for each. Default 256 MiB.
+	Memory int64
 	// BatchRows is about how many rows a batch has. Default 16384.
 	BatchRows int
 }
@@ -50,12 +53,15 @@ func (o ScanOptions) withDefaults() ScanOptions {
 	if o.BatchRows == 0 {
 		o.BatchRows = 16384
 	}
+	if o.Memory == 0 {
+		o.Memory = 256 << 20
+	}
 	return o
 }
 
 func (o ScanOptions) validate() error {
-	if o.Parallel < 0 || o.BatchRows < 0 || o.BatchRows > 1<<20 {
-		return fmt.Errorf("scan options: want Parallel > 0 and 0 < BatchRows <= %d", 1<<20)
+	if o.Parallel < 0 || o.Memory < 0 || o.BatchRows < 0 || o.BatchRows > 1<<20 {
+		return fmt.Errorf("scan options: want Parallel > 0, Memory > 0 and 0 < BatchRows <= %d", 1<<20)
 	}
 	return nil
 }
@@ -77,6 +83,7 @@ type scan struct {
 	probing         bool
 	streamAbove     int64 // size of files whose columns are read in pieces
 	buffer          int64 // size of a piece
+	splitAbove      int64 // size of files whose row groups are read side by side
 }
 
 // Scan gives the rows of a snapshot. In a table with partition and offset columns the rows of each partition come
@@ -112,7 +119,7 @@ func (t *Table) newScan(snap *deltalog.Snapshot, opts ScanOptions) (*scan, error
 	if err != nil {
 		return nil, err
 	}
-	s := &scan{t: t, opts: opts, mapping: m, names: m.names(t.Names), ranges: normalize(opts.Ranges), ordered: t.Names.Ordered(), partitionColumn: map[string]bool{}, streamAbove: 256 << 20, buffer: 1 << 20}
+	s := &scan{t: t, opts: opts, mapping: m, names: m.names(t.Names), ranges: normalize(opts.Ranges), ordered: t.Names.Ordered(), partitionColumn: map[string]bool{}, streamAbove: 256 << 20, buffer: 1 << 20, splitAbove: splitAbove}
 	if opts.Sorted && !s.ordered {
 		return nil, errors.New("the table has no partition and offset columns to sort by")
 	}
@@ -251,53 +258,6 @@ func (s *scan) given(rb arrow.RecordBatch) arrow.RecordBatch {
 	}
 	defer rb.Release()
 	return array.NewRecordBatch(s.out, rb.Columns()[:s.out.NumFields()], rb.NumRows())
-}
-
-type result struct {
-	c   *chunk
-	err error
-}
-
-// readAhead reads the groups, several at a time, each into a channel of its own; the channels come in order.
-// A group waits when two of its batches are not taken, so memory is bounded.
-func (s *scan) readAhead(ctx context.Context, g *errgroup.Group, groups [][]*unit) <-chan chan result {
-	feed := make(chan chan result, max(1, s.opts.Parallel-1))
-	g.Go(func() error {
-		defer close(feed)
-		for _, group := range groups {
-			out := make(chan result, 2)
-			select {
-			case feed <- out: // holds Parallel-1 groups, one more is with the consumer
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-			g.Go(func() error {
-				defer close(out)
-				err := s.merge(ctx, group, func(c *chunk) error {
-					c, err := s.filterRows(ctx, c)
-					if c == nil || err != nil {
-						return err
-					}
-					select {
-					case out <- result{c: c}:
-						return nil
-					case <-ctx.Done():
-						return ctx.Err()
-					}
-				})
-				if err != nil {
-					select {
-					case out <- result{err: err}:
-					case <-ctx.Done():
-						return ctx.Err()
-					}
-				}
-				return nil
-			})
-		}
-		return nil
-	})
-	return feed
 }
 
 // units chooses the files and finds the sorted stretches of those that are not known to be sorted, and those with
