@@ -30,6 +30,18 @@ type bucket struct {
 	requests int
 }
 
+func (b *bucket) setFault(f func(http.ResponseWriter, *http.Request, func(http.ResponseWriter))) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fault = f
+}
+
+func (b *bucket) count() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.requests
+}
+
 func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	b.mu.Lock()
@@ -133,15 +145,15 @@ func TestPutIfAbsentFailures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, b := open(t)
-			b.fault = c.fault
+			b.setFault(c.fault)
 			err := s.PutIfAbsent(t.Context(), "0.json", []byte("x"))
 			if err == nil || errors.Is(err, objstore.ErrExists) || errors.Is(err, objstore.ErrUnknownOutcome) != c.unknown {
 				t.Errorf("PutIfAbsent = %v; want an error, with an unknown outcome: %v", err, c.unknown)
 			}
-			if b.requests != c.requests {
-				t.Errorf("%d requests, want %d", b.requests, c.requests)
+			if got := b.count(); got != c.requests {
+				t.Errorf("%d requests, want %d", got, c.requests)
 			}
-			b.fault = nil
+			b.setFault(nil)
 			if _, err := s.Get(t.Context(), "0.json"); (err == nil) != c.there {
 				t.Errorf("Get afterwards = %v, want it there: %v", err, c.there)
 			}
@@ -161,7 +173,7 @@ func TestUploadFailures(t *testing.T) {
 		for _, size := range []int{len(data), 4 * (256 << 10)} { // the last part is full, or not
 			s, b := open(t)
 			n := 0
-			b.fault = func(w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter)) {
+			b.setFault(func(w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter)) {
 				if r.Method == http.MethodPut && !strings.Contains(r.Header.Get("Content-Range"), "bytes */") {
 					if n++; n%2 == 1 {
 						fault(w, r, next)
@@ -169,7 +181,7 @@ func TestUploadFailures(t *testing.T) {
 					}
 				}
 				next(w)
-			}
+			})
 			w, err := s.Create(t.Context(), "part")
 			if err != nil {
 				t.Fatal(err)
@@ -180,7 +192,7 @@ func TestUploadFailures(t *testing.T) {
 			if err := w.Close(); err != nil {
 				t.Fatalf("%s: Close = %v", name, err)
 			}
-			b.fault = nil
+			b.setFault(nil)
 			if got, err := s.Get(t.Context(), "part"); err != nil || !bytes.Equal(got, data[:size]) {
 				t.Errorf("%s: %d bytes of %d, %v, or they differ", name, len(got), size, err)
 			}
@@ -204,10 +216,10 @@ func TestMistakes(t *testing.T) {
 	}
 	said, _ := json.Marshal(map[string]any{"error": map[string]any{"message": "The specified bucket does not exist."}})
 	s, b := open(t)
-	b.fault = func(w http.ResponseWriter, _ *http.Request, _ func(http.ResponseWriter)) {
+	b.setFault(func(w http.ResponseWriter, _ *http.Request, _ func(http.ResponseWriter)) {
 		w.WriteHeader(http.StatusNotFound)
 		_, _ = w.Write(said)
-	}
+	})
 	if _, err := s.Get(t.Context(), "k"); !errors.Is(err, gs.ErrNoBucket) || errors.Is(err, objstore.ErrNotFound) {
 		t.Errorf("no bucket: %v", err)
 	}
