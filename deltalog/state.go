@@ -1,6 +1,9 @@
 package deltalog
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // smallCommit is the number of adds up to which partition values are shared with earlier commits.
 const smallCommit = 64
@@ -79,7 +82,24 @@ func schemaOf(m *Metadata) (*StructType, error) {
 	if m.SchemaString == "" {
 		return &StructType{}, nil // streaming tables have none before their first write
 	}
-	return ParseSchema(m.SchemaString)
+	s, err := ParseSchema(m.SchemaString)
+	if err != nil {
+		return nil, err
+	}
+	seen := make(map[string]bool, len(s.Fields))
+	for _, f := range s.Fields {
+		low := strings.ToLower(f.Name)
+		if seen[low] {
+			return nil, fmt.Errorf("schema with column %q twice", f.Name)
+		}
+		seen[low] = true
+	}
+	for _, p := range m.PartitionColumns {
+		if !seen[strings.ToLower(p)] {
+			return nil, fmt.Errorf("partition column %q is not in the schema", p)
+		}
+	}
+	return s, nil
 }
 
 // applyNamed replays everything else of version v, and ends it.

@@ -121,3 +121,13 @@ func (w *truncatingWriter) Close() error {
 	}
 	return w.Writer.Close()
 }
+
+// putHook calls before ahead of each PutIfAbsent.
+func putHook(before func()) mem.Hook {
+	return func(_ context.Context, c mem.Call) mem.Fault {
+		if c.Op == mem.OpPutIfAbsent {
+			before()
+		}
+		return mem.Fault{}
+	}
+}
