@@ -247,12 +247,21 @@ func (l *Log) finish(snap *snapshot) error {
 func (l *Log) removeDropped() {
 	l.dropped = slices.DeleteFunc(l.dropped, func(d droppedSegment) bool {
 		d.close()
+		if d.p.hasBase(d.s.info.Base) {
+			return true // compaction has made files of these names since
+		}
 		if err := segment.Remove(l.fs, d.p.dir, d.s.info.Base); err != nil {
 			l.cfg.Logger.Warn("remove a segment; the next checkpoint tries again", "dir", d.p.dir, "error", err)
 			return false
 		}
 		return true
 	})
+}
+
+func (p *partition) hasBase(base record.Offset) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.segs, func(s *seg) bool { return s.state().Base == base })
 }
 
 // forgetDropped forgets the segments of deleted topics: their directories go as a whole, and a new topic may

@@ -612,3 +612,30 @@ func TestCompactEnd(t *testing.T) {
 	}
 	mustClose(t, l)
 }
+
+// TestDroppedNameUsedAgain keeps the files of a segment that has the name of one that could not be removed (I1).
+func TestDroppedNameUsedAgain(t *testing.T) {
+	mem := vfs.NewMem()
+	l := mustOpen(t, smallConfig(mem))
+	mustCreate(t, l, "t", compactConfig())
+	p := tp("t", 0)
+	for i := range 9 {
+		mustAppend(t, l, p, kvBatch(t, record.None, kv{fmt.Sprint("k", i), fmt.Sprintf("%0300d", i)}))
+	}
+	part, err := l.partition(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.maintain.Lock()
+	l.dropped = append(l.dropped, droppedSegment{part, &seg{info: part.segs[0].state()}})
+	l.maintain.Unlock()
+	if err := l.Checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	if got := mustScan(t, l, p, 0); len(got) != 9 {
+		t.Fatalf("%d records", len(got))
+	}
+	mustClose(t, l)
+	l = mustOpen(t, smallConfig(mem))
+	mustClose(t, l)
+}

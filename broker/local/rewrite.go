@@ -180,12 +180,15 @@ func (r *rewriter) batch(s *seg, b record.Batch) error {
 		r.changed = true
 		return nil
 	}
-	r.changed = true
 	bld.ExtendTo(b.LastOffset())
 	raw, err := bld.Build(-1)
 	if err != nil {
 		return err
 	}
+	if len(raw) >= b.Size() { // the producer compresses better than we do
+		return r.put(b.Raw, b.BatchHeader)
+	}
+	r.changed = true
 	if b.LogAppendTime() {
 		record.StampAppendTime(raw, b.MaxTimestamp)
 	}
