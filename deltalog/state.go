@@ -95,7 +95,7 @@ func schemaOf(m *Metadata) (*StructType, error) {
 		seen[low] = true
 	}
 	for _, p := range m.PartitionColumns {
-		if !seen[strings.ToLower(p)] {
+		if len(s.Fields) > 0 && !seen[strings.ToLower(p)] {
 			return nil, fmt.Errorf("partition column %q is not in the schema", p)
 		}
 	}
