@@ -8,7 +8,7 @@
 // DELTA_BINARY_PACKED. What a column gets is decided on its first page of each row group: a dictionary where
 // values repeat, differences where these are small, no compression where it gains nothing.
 //
-// The way of a value: Write appends it to the page that its column is filling. A full page (256 KiB, so that it
+// The way of a value: Write appends it to the page that its column is filling. A full page (64 KiB, so that it
 // stays in the processor's cache) is encoded, compressed into a scratch buffer and appended to the chunk. The end of a row
 // group writes the chunks of all columns. So a Writer holds the compressed bytes of one row group.
 //

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -362,6 +363,44 @@ func TestLargeValues(t *testing.T) {
 		if !sameArray(column0(t, arrow.NewColumn(s.Field(i), arrow.NewChunked(s.Field(i).Type, []arrow.Array{rb.Column(i), rb.Column(i)}))), column0(t, got.Column(i))) {
 			t.Fatalf("column %d differs", i)
 		}
+	}
+}
+
+// Once its buffers are warm, a writer allocates by batch and page, not by row.
+func TestWriteDoesNotAllocateByRow(t *testing.T) {
+	rng := newRand(t)
+	var fields []arrow.Field
+	for i, dt := range parquettest.LeafTypes {
+		fields = append(fields, arrow.Field{Name: string(rune('a' + i)), Type: dt, Nullable: true},
+			arrow.Field{Name: string(rune('A' + i)), Type: arrow.ListOf(dt), Nullable: true})
+	}
+	s := arrow.NewSchema(fields, nil)
+	batch := func(rows int) arrow.RecordBatch {
+		b, h := array.NewRecordBuilder(memory.DefaultAllocator, s), parquettest.Habits{}
+		for i, f := range s.Fields() {
+			for range rows {
+				h.Append(rng, b.Field(i), f.Nullable)
+			}
+		}
+		return b.NewRecordBatch()
+	}
+	small, large := batch(100), batch(4000)
+	w, err := NewWriter(io.Discard, s, Options{Codec: Snappy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(rb arrow.RecordBatch) float64 {
+		return testing.AllocsPerRun(5, func() {
+			if err := errors.Join(w.Write(rb), w.EndRowGroup()); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	write(large)
+	few, many := write(small), write(large)
+	// Blocks for the larger chunks may have gone with a garbage collection.
+	if many > few+float64(large.NumRows())/20 {
+		t.Fatalf("%v allocations for %d rows, %v for %d", few, small.NumRows(), many, large.NumRows())
 	}
 }
 

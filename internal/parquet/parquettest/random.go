@@ -118,10 +118,11 @@ func (h *habit) float(rng *rand.Rand) float64 {
 	return rng.NormFloat64() * 1e6
 }
 
-// habits keeps one habit for each builder of a batch.
-type habits map[array.Builder]*habit
+// Habits keep for each builder of a batch how its values are spread.
+type Habits map[array.Builder]*habit
 
-func (h habits) append(rng *rand.Rand, b array.Builder, nullable bool) {
+// Append adds a random row to a builder.
+func (h Habits) Append(rng *rand.Rand, b array.Builder, nullable bool) {
 	own := h[b]
 	if own == nil {
 		x := randomHabit(rng)
@@ -163,18 +164,18 @@ func (h habits) append(rng *rand.Rand, b array.Builder, nullable bool) {
 	case *array.StructBuilder:
 		b.Append(true)
 		for i, f := range b.Type().(*arrow.StructType).Fields() {
-			h.append(rng, b.FieldBuilder(i), f.Nullable)
+			h.Append(rng, b.FieldBuilder(i), f.Nullable)
 		}
 	case *array.MapBuilder:
 		b.Append(true)
 		for i := range rng.IntN(4) { // keys of one map are different
 			b.KeyBuilder().(*array.StringBuilder).Append(fmt.Sprintf("key-%d-%d", i, rng.IntN(3)))
-			h.append(rng, b.ItemBuilder(), b.Type().(*arrow.MapType).ItemField().Nullable)
+			h.Append(rng, b.ItemBuilder(), b.Type().(*arrow.MapType).ItemField().Nullable)
 		}
 	case *array.ListBuilder:
 		b.Append(true)
 		for range rng.IntN(5) {
-			h.append(rng, b.ValueBuilder(), b.Type().(*arrow.ListType).ElemField().Nullable)
+			h.Append(rng, b.ValueBuilder(), b.Type().(*arrow.ListType).ElemField().Nullable)
 		}
 	default:
 		panic(fmt.Sprintf("no random %T", b))
@@ -184,12 +185,12 @@ func (h habits) append(rng *rand.Rand, b array.Builder, nullable bool) {
 // Batches gives one to four batches of at most so many rows, some of them slices of larger ones.
 func Batches(rng *rand.Rand, schema *arrow.Schema, most int) []arrow.RecordBatch {
 	var out []arrow.RecordBatch
-	b, h := array.NewRecordBuilder(memory.DefaultAllocator, schema), habits{}
+	b, h := array.NewRecordBuilder(memory.DefaultAllocator, schema), Habits{}
 	for range 1 + rng.IntN(4) {
 		rows := 1 + rng.IntN(most)
 		for i, f := range schema.Fields() {
 			for range rows {
-				h.append(rng, b.Field(i), f.Nullable)
+				h.Append(rng, b.Field(i), f.Nullable)
 			}
 		}
 		rb := b.NewRecordBatch()
