@@ -102,9 +102,8 @@ func TestGroupMemory(t *testing.T) {
 func TestPositionsMemory(t *testing.T) {
 	ctx := within(t, 20*time.Second)
 	log := newMemLog(t)
-	cfg := Config{Log: log}.withDefaults()
 	kept := &held{limit: 1 << 20}
-	o := newOffsetStore(log, cfg.Logger, cfg.offsetCompactAfter, kept)
+	o := newOffsetStore(log, kept)
 	tp := record.TopicPartition{Topic: "t"}
 	n := 0
 	for ; n < 10_000; n++ {
@@ -125,7 +124,7 @@ func TestPositionsMemory(t *testing.T) {
 	if err := o.commit(ctx, "invented-0", map[record.TopicPartition]*committed{tp: {offset: 7}}); err != nil {
 		t.Fatal(err)
 	}
-	again := newOffsetStore(log, cfg.Logger, cfg.offsetCompactAfter, &held{})
+	again := newOffsetStore(log, &held{})
 	if err := again.load(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -137,8 +136,8 @@ func TestPositionsMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if used := kept.used.Load(); used != 0 || o.live != 0 {
-		t.Fatalf("%d bytes and %d positions stay", used, o.live)
+	if used := kept.used.Load(); used != 0 {
+		t.Fatalf("%d bytes stay", used)
 	}
 }
 
@@ -148,10 +147,9 @@ func TestPositionsExpire(t *testing.T) {
 	ctx := within(t, 20*time.Second)
 	log := newMemLog(t)
 	const keep = 14 * time.Hour
-	cfg := Config{Log: log}.withDefaults()
 	tp := record.TopicPartition{Topic: "t"}
 	load := func() *offsetStore {
-		o := newOffsetStore(log, cfg.Logger, cfg.offsetCompactAfter, &held{limit: 1 << 20})
+		o := newOffsetStore(log, &held{limit: 1 << 20})
 		if err := o.load(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -349,9 +347,8 @@ func handle(t *testing.T, s *Server, h func(*request) (kmsg.Response, error), re
 func TestStateTopicEndsInHole(t *testing.T) {
 	ctx := within(t, 10*time.Second)
 	log := newMemLog(t)
-	cfg := Config{Log: log}.withDefaults()
 	open := func() *offsetStore {
-		o := newOffsetStore(log, cfg.Logger, cfg.offsetCompactAfter, &held{limit: 1 << 20})
+		o := newOffsetStore(log, &held{limit: 1 << 20})
 		if err := o.load(ctx); err != nil {
 			t.Fatal(err)
 		}

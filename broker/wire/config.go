@@ -52,7 +52,6 @@ type Config struct {
 	Logger                *slog.Logger  // default: discard
 	maxSessionTimeout     time.Duration
 	minSessionTimeout     time.Duration
-	offsetCompactAfter    int
 }
 
 func (c Config) withDefaults() Config {
@@ -73,7 +72,6 @@ func (c Config) withDefaults() Config {
 	def(&c.DrainTimeout, 5*time.Second)
 	def(&c.maxSessionTimeout, 30*time.Minute)
 	def(&c.minSessionTimeout, 100*time.Millisecond)
-	def(&c.offsetCompactAfter, 20_000)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

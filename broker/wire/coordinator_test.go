@@ -14,7 +14,7 @@ import (
 func testCoordinator(t *testing.T) *coordinator {
 	cfg := Config{Log: newMemLog(t), Logger: slog.New(slog.DiscardHandler)}.withDefaults()
 	kept := &held{limit: cfg.stateMemory()}
-	c := newCoordinator(cfg, newOffsetStore(cfg.Log, cfg.Logger, cfg.offsetCompactAfter, kept), kept)
+	c := newCoordinator(cfg, newOffsetStore(cfg.Log, kept), kept)
 	t.Cleanup(c.close)
 	return c
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -35,7 +34,6 @@ const refreshParts = 14
 // offsetStore keeps the committed offsets of all groups: in memory for reading, and as records of
 // OffsetsTopic, in the encoding of Kafka's own offsets topic, for the next start.
 type offsetStore struct {
-	lg    *slog.Logger
 	topic *stateTopic
 	kept  *held
 	seed  maphash.Seed
@@ -43,14 +41,13 @@ type offsetStore struct {
 	stripes [offsetStripes]sync.Mutex // by group: appends and the map take the same order
 	mu      sync.Mutex                // guards what follows
 	groups  map[string]groupOffsets
-	live    int // positions in groups
 }
 
 type groupOffsets map[record.TopicPartition]committed
 
-func newOffsetStore(log broker.Log, lg *slog.Logger, compactAfter int, kept *held) *offsetStore {
+func newOffsetStore(log broker.Log, kept *held) *offsetStore {
 	return &offsetStore{
-		lg: lg, topic: newStateTopic(log, OffsetsTopic, compactAfter), kept: kept, seed: maphash.MakeSeed(),
+		topic: newStateTopic(log, OffsetsTopic), kept: kept, seed: maphash.MakeSeed(),
 		groups: map[string]groupOffsets{},
 	}
 }
@@ -98,23 +95,11 @@ func (c *committed) record(group string, tp record.TopicPartition) stateRecord {
 	return r
 }
 
-// records gives all live positions. It is for a rewrite, while nobody commits.
-func (o *offsetStore) records(yield func(stateRecord) bool) {
-	for group, g := range o.groups {
-		for tp, c := range g {
-			if !yield(c.record(group, tp)) {
-				return
-			}
-		}
-	}
-}
-
 // set changes the map. Callers other than load hold mu.
 func (o *offsetStore) set(group string, tp record.TopicPartition, c *committed) {
 	g := o.groups[group]
 	if old, ok := g[tp]; ok {
 		delete(g, tp)
-		o.live--
 		o.kept.add(-positionCost(tp, &old))
 	}
 	if c != nil {
@@ -124,7 +109,6 @@ func (o *offsetStore) set(group string, tp record.TopicPartition, c *committed) 
 			o.kept.add(groupCost(group))
 		}
 		g[tp] = *c
-		o.live++
 		o.kept.add(positionCost(tp, c))
 	} else if g != nil && len(g) == 0 {
 		delete(o.groups, group)
@@ -145,18 +129,10 @@ func (o *offsetStore) commitTxn(ctx context.Context, group string, pos map[recor
 
 // change commits what pick makes of a group's present positions.
 func (o *offsetStore) change(ctx context.Context, group string, pick func(groupOffsets) map[record.TopicPartition]*committed) error {
-	if err := o.changeGroup(ctx, group, false, pick); err != nil {
-		return err
-	}
-	o.mu.Lock()
-	live := o.live
-	o.mu.Unlock()
-	if err := o.topic.compact(ctx, live, o.records); err != nil {
-		o.lg.Error("rewrite the committed offsets", "err", err) // the commit itself is durable
-	}
-	return nil
+	return o.changeGroup(ctx, group, false, pick)
 }
 
+// changeGroup is change; counted says that the memory of the positions is counted already.
 func (o *offsetStore) changeGroup(ctx context.Context, group string, counted bool, pick func(groupOffsets) map[record.TopicPartition]*committed) error {
 	stripe := &o.stripes[maphash.String(o.seed, group)%offsetStripes]
 	stripe.Lock()
@@ -180,13 +156,15 @@ func (o *offsetStore) changeGroup(ctx context.Context, group string, counted boo
 		}
 		defer o.kept.add(-need) // what is kept of it counts by then
 	}
-	return o.topic.append(ctx, recs, func() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		for tp, c := range pos {
-			o.set(group, tp, c)
-		}
-	})
+	if err := o.topic.append(ctx, recs); err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for tp, c := range pos {
+		o.set(group, tp, c)
+	}
+	return nil
 }
 
 func (o *offsetStore) get(group string, tp record.TopicPartition) (committed, bool) {

@@ -97,7 +97,7 @@ func newServer(ctx context.Context, cfg Config) (*Server, error) {
 	s.hardCtx, s.hard = context.WithCancel(context.Background())
 	s.topics = &topicCache{log: cfg.Log, maxAge: time.Second}
 	kept := &held{limit: cfg.stateMemory()}
-	s.offsets = newOffsetStore(cfg.Log, s.lg, cfg.offsetCompactAfter, kept)
+	s.offsets = newOffsetStore(cfg.Log, kept)
 	if err := s.offsets.load(ctx); err != nil {
 		return nil, fmt.Errorf("load committed offsets: %w", err)
 	}

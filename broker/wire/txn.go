@@ -60,7 +60,6 @@ type txnCoordinator struct {
 
 	mu     sync.Mutex // guards what follows; taken after that of a transaction, never before
 	byID   map[string]*txn
-	live   int                                      // records
 	groups map[string]map[record.TopicPartition]int // positions of open transactions, by group
 }
 
@@ -88,7 +87,7 @@ type txnState struct {
 }
 
 func newTxnCoordinator(cfg Config, log broker.Transactor, offsets *offsetStore, kept *held) *txnCoordinator {
-	topic := newStateTopic(log, TransactionsTopic, cfg.offsetCompactAfter)
+	topic := newStateTopic(log, TransactionsTopic)
 	topic.whole = true
 	return &txnCoordinator{
 		log: log, lg: cfg.Logger, topic: topic, offsets: offsets, kept: kept, now: time.Now, maxTimeout: cfg.MaxTransactionTimeout,
@@ -180,21 +179,11 @@ func (c *txnCoordinator) save(ctx context.Context, t *txn, next txnState) error 
 	if len(next.offsets) > 0 || len(t.state.offsets) > 0 {
 		recs = append(recs, next.offsetsRecord(t.id))
 	}
-	err := c.topic.append(ctx, append(recs, next.record(t.id)), func() { c.set(t, next) })
-	if err != nil {
+	if err := c.topic.append(ctx, append(recs, next.record(t.id))); err != nil {
 		return err
 	}
-	c.compact(ctx)
+	c.set(t, next)
 	return nil
-}
-
-func (c *txnCoordinator) compact(ctx context.Context) {
-	c.mu.Lock()
-	live := c.live
-	c.mu.Unlock()
-	if err := c.topic.compact(ctx, live, c.records); err != nil {
-		c.lg.Error("rewrite the transactions", "err", err)
-	}
 }
 
 // set replaces the state of a transaction, and what is counted of it.
@@ -202,7 +191,6 @@ func (c *txnCoordinator) set(t *txn, next txnState) {
 	c.kept.add(next.cost(t.id) - t.state.cost(t.id))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.live += next.recordCount() - t.state.recordCount()
 	c.count(t.state, -1)
 	c.count(next, 1)
 	t.state = next
@@ -231,16 +219,6 @@ func (c *txnCoordinator) unstable(group string, tp record.TopicPartition) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.groups[group][tp] > 0
-}
-
-func (s txnState) recordCount() int {
-	switch {
-	case s.epoch < 0:
-		return 0
-	case len(s.offsets) > 0:
-		return 2
-	}
-	return 1
 }
 
 // Keys of TransactionsTopic: version 0 is Kafka's, the other one ours.
@@ -288,21 +266,6 @@ func (s txnState) offsetsRecord(id string) stateRecord {
 		}
 	}
 	return r
-}
-
-// records gives all live records. It is for a rewrite, while nobody saves.
-func (c *txnCoordinator) records(yield func(stateRecord) bool) {
-	for _, t := range c.all() {
-		if t.state.epoch < 0 {
-			continue
-		}
-		if len(t.state.offsets) > 0 && !yield(t.state.offsetsRecord(t.id)) {
-			return
-		}
-		if !yield(t.state.record(t.id)) {
-			return
-		}
-	}
 }
 
 // load replays the topic, and finishes what was decided.

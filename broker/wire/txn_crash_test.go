@@ -55,7 +55,7 @@ func txnsOn(t *testing.T, log broker.Transactor) *txnCoordinator {
 	t.Helper()
 	cfg := Config{Log: log}.withDefaults()
 	kept := &held{limit: cfg.stateMemory()}
-	offsets := newOffsetStore(log, cfg.Logger, cfg.offsetCompactAfter, kept)
+	offsets := newOffsetStore(log, kept)
 	if err := offsets.load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -245,5 +245,67 @@ func checkAfterPowerLoss(t *testing.T, fs *vfs.Mem, s *script, transactions int)
 	}
 	if c.unstable("g", tp0) {
 		t.Error("a position is still in a transaction")
+	}
+}
+
+// The Log compacts what coordinators keep: the topics stay small, and nothing that counts is lost with power.
+func TestStateTopicsAreCompacted(t *testing.T) {
+	ctx := t.Context()
+	mem := vfs.NewMem()
+	l := openLocal(t, mem)
+	if _, err := l.CreateTopic(ctx, "t", topicOf(2)); err != nil {
+		t.Fatal(err)
+	}
+	c := txnsOn(t, l)
+	c.topic.segmentBytes, c.offsets.topic.segmentBytes = 4<<10, 4<<10
+	open, err := c.init(ctx, "open", time.Minute, nop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.hold(ctx, "open", open, "g", groupOffsets{tp0: {offset: 7}}, true); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 150 {
+		p, err := c.init(ctx, "x", time.Minute, nop)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.hold(ctx, "x", p, "h", groupOffsets{tp1: {offset: int64(i)}}, true); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.end(ctx, "x", p, true, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	size := func(topic string) int64 {
+		t.Helper()
+		n, err := l.Size(ctx, record.TopicPartition{Topic: topic})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	offsets, txns := size(OffsetsTopic), size(TransactionsTopic)
+	if err := l.Compact(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if o, x := size(OffsetsTopic), size(TransactionsTopic); o > offsets/2 || o > 10<<10 || x > txns/4 || x > 10<<10 {
+		t.Fatalf("positions take %d bytes, took %d; transactions %d, took %d", o, offsets, x, txns)
+	}
+	after := mem.Crash(rand.New(rand.NewPCG(1, 2)), vfs.KeepNothing)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l = openLocal(t, after)
+	defer l.Close()
+	c = txnsOn(t, l)
+	if pos, ok := c.offsets.get("h", tp1); !ok || pos.offset != 149 || !c.unstable("g", tp0) {
+		t.Fatalf("position %+v %v, unstable %v", pos, ok, c.unstable("g", tp0))
+	}
+	if _, err := c.end(ctx, "open", open, true, true); err != nil {
+		t.Fatal(err)
+	}
+	if pos, ok := c.offsets.get("g", tp0); !ok || pos.offset != 7 {
+		t.Fatalf("position %+v %v", pos, ok)
 	}
 }

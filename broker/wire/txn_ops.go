@@ -387,12 +387,11 @@ func (c *txnCoordinator) sweepOne(ctx context.Context, t *txn) {
 		_ = c.settle(ctx, t) // logged there
 	default:
 		none := txnState{producer: -1, epoch: -1, lastProducer: -1, lastEpoch: -1}
-		err := c.topic.append(ctx, []stateRecord{{key: txnKey(txnKeyState, t.id)}}, func() {
-			c.set(t, none)
-			c.forget(t)
-		})
-		if err != nil {
+		if err := c.topic.append(ctx, []stateRecord{{key: txnKey(txnKeyState, t.id)}}); err != nil {
 			c.lg.Error("forget a transactional id", "id", t.id, "err", err)
+			return
 		}
+		c.set(t, none)
+		c.forget(t)
 	}
 }

@@ -150,7 +150,7 @@ func testTxns(t *testing.T, log *memLog, now *time.Time) *txnCoordinator {
 	t.Helper()
 	cfg := Config{Log: log, Logger: nil}.withDefaults()
 	kept := &held{limit: cfg.stateMemory()}
-	offsets := newOffsetStore(log, cfg.Logger, cfg.offsetCompactAfter, kept)
+	offsets := newOffsetStore(log, kept)
 	if err := offsets.load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -336,8 +336,8 @@ func TestTxnTimeout(t *testing.T) {
 	}
 	now = now.Add(txnIDExpiry + time.Second)
 	c.sweep(ctx)
-	if _, ok := c.describe("x"); ok || len(c.byID) != 0 || c.live != 0 {
-		t.Fatalf("the id stays: %d ids, %d records", len(c.byID), c.live)
+	if _, ok := c.describe("x"); ok || len(c.byID) != 0 {
+		t.Fatalf("the id stays: %d ids", len(c.byID))
 	}
 	if used := c.kept.used.Load(); used != 0 {
 		t.Fatalf("%d bytes stay", used)
@@ -547,40 +547,6 @@ func TestNoTransactions(t *testing.T) {
 	}
 	if _, ok := s.table[26]; ok {
 		t.Fatal("EndTxn is announced")
-	}
-}
-
-// The topic of transactions is rewritten when it grows, and loses nothing that is open.
-func TestTxnRewrite(t *testing.T) {
-	ctx := t.Context()
-	log := txnLog(t)
-	c := testTxns(t, log, nil)
-	c.topic.compactAfter = 20
-	open := openTxn(t, log, c, "open", true)
-	for range 30 {
-		p, err := c.init(ctx, "x", time.Minute, nop)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.hold(ctx, "x", p, "h", groupOffsets{tp0: {offset: 3}}, true); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.end(ctx, "x", p, true, true); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if b, err := log.Bounds(ctx, c.topic.tp); err != nil || b.Start < 50 || c.live != 3 {
-		t.Fatalf("bounds %+v %v, %d live", b, err, c.live)
-	}
-	c = testTxns(t, log, nil)
-	if !c.unstable("g", tp0) || c.live != 3 {
-		t.Fatalf("the open transaction has lost its positions; %d live", c.live)
-	}
-	if _, err := c.end(ctx, "open", open, true, true); err != nil {
-		t.Fatal(err)
-	}
-	if pos, ok := c.offsets.get("g", tp0); !ok || pos.offset != 7 {
-		t.Fatalf("position %+v %v", pos, ok)
 	}
 }
 
