@@ -29,7 +29,7 @@ func (c *copier) run(ctx context.Context) {
 func (c *copier) session(ctx context.Context) error {
 	s, err := kgo.NewGroupTransactSession(
 		kgo.SeedBrokers(c.addr), kgo.TransactionalID(c.name), kgo.ConsumerGroup("copiers"), kgo.ConsumeTopics(c.from),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.RequireStableFetchOffsets(),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.SessionTimeout(3*time.Second), kgo.HeartbeatInterval(200*time.Millisecond), kgo.TransactionTimeout(5*time.Second),
 		kgo.RetryTimeout(10*time.Second), kgo.FetchMaxWait(200*time.Millisecond), kgo.FetchMaxBytes(64<<10),
 	)
