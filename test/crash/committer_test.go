@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,7 +38,7 @@ func TestCommittersAreKilledAndPaused(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 5))
 	url := filepath.Join(t.TempDir(), "events")
 	store := newPlainTable(t, url)
-	g := startGroup(t)
+	g := harness.Committers(t, 3)
 	foreign := startAppender(t, url)
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -47,7 +46,7 @@ func TestCommittersAreKilledAndPaused(t *testing.T) {
 	writers := make([]*plainWriter, 32)
 	var wg sync.WaitGroup
 	for i := range writers {
-		w := &plainWriter{id: int32(i), store: store, tab: g.client(t).Table(url)}
+		w := &plainWriter{id: int32(i), store: store, tab: g.Client(t).Table(url)}
 		writers[i] = w
 		wg.Go(func() { w.run(ctx) })
 	}
@@ -63,16 +62,16 @@ func TestCommittersAreKilledAndPaused(t *testing.T) {
 		time.Sleep(time.Duration(200+rng.IntN(800)) * time.Millisecond)
 		i := rng.IntN(3)
 		if rng.IntN(3) > 0 {
-			i = g.leader(t)
+			i, _ = g.Leader(t)
 		}
 		before, start := progress(), time.Now()
 		if rng.IntN(2) == 0 {
-			g.nodes[i].Kill()
-			g.start(t, i)
+			g.Nodes[i].Kill()
+			g.Start(t, i)
 		} else {
-			g.nodes[i].Pause(t)
+			g.Nodes[i].Pause(t)
 			time.Sleep(time.Duration(100+rng.IntN(2500)) * time.Millisecond)
-			g.nodes[i].Resume(t)
+			g.Nodes[i].Resume(t)
 		}
 		harness.Eventually(t, time.Minute, func() error {
 			if progress() < before+200 {
@@ -108,7 +107,7 @@ func TestCommittersAreKilledAndPaused(t *testing.T) {
 	for at := range want {
 		t.Errorf("row %s was acknowledged and is not in the table", at)
 	}
-	status := string(harness.Run(t, nil, "committer", "status", "--committer", strings.Join(g.addrs, ",")))
+	status := string(harness.Run(t, nil, "committer", "status", "--committer", g.List()))
 	t.Logf("%d rows of 32 writers and %d of delta-rs through %d kills and pauses; 200 rows more came within %v of the worst\n%s",
 		progress(), len(acked), kills, worst.Round(time.Millisecond), status)
 	harness.Run(t, nil, "check", url)
@@ -134,72 +133,6 @@ func newPlainTable(t *testing.T, url string) objstore.Store {
 		t.Fatal(err)
 	}
 	return store
-}
-
-// committers are the processes of a group.
-type committers struct {
-	dir   string
-	addrs []string
-	nodes []*harness.Process
-	conn  *rpc.Client
-}
-
-func startGroup(t *testing.T) *committers {
-	t.Helper()
-	g := &committers{dir: t.TempDir(), nodes: make([]*harness.Process, 3)}
-	for range g.nodes {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		g.addrs = append(g.addrs, ln.Addr().String())
-		if err := ln.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for i := range g.nodes {
-		g.start(t, i)
-	}
-	g.conn = g.client(t)
-	return g
-}
-
-func (g *committers) start(t *testing.T, i int) {
-	t.Helper()
-	var members []string
-	for j, a := range g.addrs {
-		members = append(members, fmt.Sprintf("n%d=%s", j, a))
-	}
-	id := fmt.Sprint("n", i)
-	g.nodes[i] = harness.Start(t, "committer", "--id", id, "--dir", filepath.Join(g.dir, id), "--listen", g.addrs[i],
-		"--members", strings.Join(members, ","), "--log-level", "warn")
-}
-
-func (g *committers) client(t *testing.T) *rpc.Client {
-	t.Helper()
-	c, err := rpc.NewClient(rpc.Config{Addrs: g.addrs})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	return c
-}
-
-// leader waits for one.
-func (g *committers) leader(t *testing.T) int {
-	t.Helper()
-	leader := -1
-	harness.Eventually(t, time.Minute, func() error {
-		replies, errs := g.conn.Status(t.Context())
-		for i, r := range replies {
-			if r != nil && r.State == "leader" {
-				leader = i
-				return nil
-			}
-		}
-		return errors.Join(append(errs, errors.New("no node leads"))...)
-	})
-	return leader
 }
 
 // plainWriter commits files of a few rows each, one after the other.

@@ -80,11 +80,13 @@ const (
 
 // Config are the settings of a Machine.
 type Config struct {
-	Engine     string        // commitInfo.engineInfo
-	NewID      func() string // unique ids of versions
-	Wall       func() int64  // the time of day for commitInfo, ms; nothing else depends on it
-	Linger     time.Duration // how long the first request of a version waits for company while nothing is pending
-	MaxPending int           // versions that may be decided ahead of the store
+	Engine string        // commitInfo.engineInfo
+	NewID  func() string // unique ids of versions
+	Wall   func() int64  // the time of day for commitInfo, ms; nothing else depends on it
+	Linger time.Duration // how long the first request of a version waits for company while nothing is pending
+	// MaxPending is the number of versions that may be decided ahead of the store. Default 1: while one is on its way
+	// all others wait for the next, so that versions are few and large; a second one would share the same requests.
+	MaxPending int
 	MaxWaiting int           // requests that may wait
 	Verify     time.Duration // after this long without a look at the base, it is read before the next put
 	RetryBase  time.Duration // first pause after a failure of the store; doubles
@@ -98,7 +100,7 @@ func (c Config) withDefaults() Config {
 		c.Wall = func() int64 { return time.Now().UnixMilli() }
 	}
 	if c.MaxPending == 0 {
-		c.MaxPending = 2
+		c.MaxPending = 1
 	}
 	if c.MaxWaiting == 0 {
 		c.MaxWaiting = 8192

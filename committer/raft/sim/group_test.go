@@ -173,7 +173,7 @@ func (n *node) lead(term int) {
 	w := n.w
 	n.term = term
 	n.machine = publish.New(publish.Config{
-		Engine: "sim", NewID: func() string { return w.id("x") }, Linger: 2e6, Plant: w.opts.publishPlan,
+		Engine: "sim", NewID: func() string { return w.id("x") }, Linger: 2e6, MaxPending: 1 + w.rng.IntN(3), Plant: w.opts.publishPlan,
 		Wall: func() int64 { return w.clock().UnixMilli() + n.skew },
 	}, table, view{n})
 	n.do(n.machine.Tick(w.clock()))

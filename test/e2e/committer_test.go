@@ -1,0 +1,77 @@
+package e2e
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/test/harness"
+)
+
+// Two ingests that share a topic of a real Kafka, and a serve with a topic of its own, commit through one group of three
+// committers, whose leader is killed meanwhile. Each record is in its table once (I3).
+func TestThroughCommitters(t *testing.T) {
+	k := harness.Kafka(t)
+	harness.CreateTopic(t, k.Addr, "orders", 6)
+	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
+	g := harness.Committers(t, 3)
+	table := filepath.Join(t.TempDir(), "orders")
+	base := []string{"ingest", "--brokers", k.Addr, "--topic", "orders", "--table", table, "--format", "json",
+		"--schema", harness.WriteEventSchema(t), "--log-level", "warn", "--flush-age", "200ms", "--committer", g.List()}
+	member := append(append([]string{}, base...), "--group", "g", "--session-timeout", "6s")
+	orders := harness.StartLoad(t, harness.LoadConfig{Addr: k.Addr, Topic: "orders", Seed: seed, Rate: 1000})
+	ingests := []*harness.Process{harness.Start(t, member...), harness.Start(t, member...)}
+
+	s := harness.Serve(t, filepath.Join(t.TempDir(), "data"), "", "--topic", "clicks:3", "--format", "json", "--schema", harness.WriteEventSchema(t),
+		"--flush-age", "200ms", "--committer", g.List())
+	clicks := harness.StartLoad(t, harness.LoadConfig{Addr: s.Addr, Topic: "clicks", Seed: seed + 1, Rate: 1000})
+
+	harness.Eventually(t, time.Minute, func() error { return clicks.Reached(1000) })
+	lead, _ := g.Leader(t)
+	g.Nodes[lead].Kill()
+	more := clicks.Acked() + 500
+	harness.Eventually(t, time.Minute, func() error { return clicks.Reached(more) })
+	g.Leader(t)
+	g.Start(t, lead)
+	harness.Eventually(t, time.Minute, func() error { return orders.Reached(4000) })
+	ordersAcked, clicksAcked := orders.Stop(t), clicks.Stop(t)
+	for _, p := range ingests {
+		p.Stop(t)
+	}
+	harness.Run(t, nil, append(base, "--until-latest")...)
+	s.Stop(t)
+
+	_, status := g.Leader(t)
+	versions := map[string]int64{}
+	for _, x := range status.Tables {
+		versions[filepath.Base(x.Table)] = x.Version
+		if x.Pending > 0 || x.Error != "" {
+			t.Errorf("%+v", x)
+		}
+	}
+	if versions["orders"] < 2 || versions["clicks"] < 2 {
+		t.Errorf("versions that went through the group: %v", versions)
+	}
+	harness.WantAcked(t, "orders", harness.Rows(t, "read", table, "--output", "ndjson"), seed, ordersAcked)
+	harness.WantAcked(t, "clicks", harness.Rows(t, "read", filepath.Join(s.Dir, "lake", "clicks"), "--output", "ndjson"), seed+1, clicksAcked)
+	out := string(harness.Run(t, nil, "committer", "status", "--committer", g.List()))
+	if !strings.Contains(out, "leader") || !strings.Contains(out, "follower") {
+		t.Errorf("status says:\n%s", out)
+	}
+}
+
+// A serve with a group of one inside: another process commits to a table of its own through it.
+func TestEmbeddedCommitter(t *testing.T) {
+	s := harness.Serve(t, filepath.Join(t.TempDir(), "data"), "", "--topic", "clicks", "--format", "json", "--schema", harness.WriteEventSchema(t),
+		"--flush-age", "100ms", "--committer-listen", "127.0.0.1:0")
+	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
+	load := harness.StartLoad(t, harness.LoadConfig{Addr: s.Addr, Topic: "clicks", Seed: seed, Rate: 2000})
+	harness.Eventually(t, time.Minute, func() error { return load.Reached(1000) })
+	acked := load.Stop(t)
+	s.Stop(t)
+	harness.WantAcked(t, "clicks", harness.Rows(t, "read", filepath.Join(s.Dir, "lake", "clicks"), "--output", "ndjson"), seed, acked)
+	if found, _ := filepath.Glob(filepath.Join(s.Dir, "committer", "log-*")); len(found) != 1 {
+		t.Errorf("logs of the group: %v", found)
+	}
+}

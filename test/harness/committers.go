@@ -1,0 +1,77 @@
+package harness
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/committer/rpc"
+)
+
+// CommitterGroup is a group of `ledgerlake committer` processes.
+type CommitterGroup struct {
+	Addrs []string
+	Nodes []*Process
+	dir   string
+	conn  *rpc.Client
+}
+
+// Committers starts a group of n.
+func Committers(t testing.TB, n int) *CommitterGroup {
+	t.Helper()
+	g := &CommitterGroup{dir: t.TempDir(), Nodes: make([]*Process, n)}
+	for range n {
+		g.Addrs = append(g.Addrs, fmt.Sprintf("127.0.0.1:%d", FreePort(t, 0)))
+	}
+	for i := range n {
+		g.Start(t, i)
+	}
+	g.conn = g.Client(t)
+	return g
+}
+
+// List is what --committer takes.
+func (g *CommitterGroup) List() string { return strings.Join(g.Addrs, ",") }
+
+// Start starts a node, again after it was killed.
+func (g *CommitterGroup) Start(t testing.TB, i int) {
+	t.Helper()
+	var members []string
+	for j, a := range g.Addrs {
+		members = append(members, fmt.Sprintf("n%d=%s", j, a))
+	}
+	id := fmt.Sprint("n", i)
+	g.Nodes[i] = Start(t, "committer", "--id", id, "--dir", filepath.Join(g.dir, id), "--listen", g.Addrs[i],
+		"--members", strings.Join(members, ","), "--log-level", "warn")
+}
+
+// Client connects to the group.
+func (g *CommitterGroup) Client(t testing.TB) *rpc.Client {
+	t.Helper()
+	c, err := rpc.NewClient(rpc.Config{Addrs: g.Addrs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// Leader waits until a node leads, and gives its number and what it says of itself.
+func (g *CommitterGroup) Leader(t testing.TB) (int, *rpc.StatusReply) {
+	t.Helper()
+	leader, status := -1, (*rpc.StatusReply)(nil)
+	Eventually(t, time.Minute, func() error {
+		replies, errs := g.conn.Status(t.Context())
+		for i, r := range replies {
+			if r != nil && r.State == "leader" {
+				leader, status = i, r
+				return nil
+			}
+		}
+		return errors.Join(append(errs, errors.New("no node leads"))...)
+	})
+	return leader, status
+}
