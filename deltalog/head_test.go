@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -124,14 +125,12 @@ func TestOutcomeUnknownAfterCleanup(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	lost, cleaned := false, false
+	var lost, cleaned atomic.Bool
 	store.SetHook(func(_ context.Context, c mem.Call) mem.Fault {
 		switch {
-		case c.Op == mem.OpPutIfAbsent && !lost:
-			lost = true
+		case c.Op == mem.OpPutIfAbsent && lost.CompareAndSwap(false, true):
 			return mem.Fault{After: errors.New("the answer is lost")}
-		case lost && !cleaned:
-			cleaned = true
+		case c.Op == mem.OpList && lost.Load() && cleaned.CompareAndSwap(false, true):
 			for range 2 {
 				mustCommit(t, other, Commit{Operation: "WRITE", ReadVersion: 1, BlindAppend: true, Adds: []Add{add("theirs.parquet")}})
 				other.work.Wait()

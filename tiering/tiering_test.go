@@ -218,8 +218,11 @@ func TestDeadLetterFaults(t *testing.T) {
 		for k := int64(1); ; k++ {
 			r := newRig(t, 1)
 			r.log.append(t, 0, record.None, []byte("bad"), []byte(`{"n":5}`), []byte("bad"))
-			var n int64
+			var n int64 // the newest call
+			var mu sync.Mutex
 			r.dead.SetHook(func(context.Context, mem.Call) mem.Fault {
+				mu.Lock()
+				defer mu.Unlock()
 				n++
 				switch {
 				case n != k:
