@@ -43,6 +43,7 @@ TABLE_dead_letters and hold up nothing.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			ctx := cmd.Context()
+			plan.noFiles = true
 			if plan.log, err = newLogger(cmd); err != nil {
 				return err
 			}

@@ -29,6 +29,7 @@ type topicPlan struct {
 	schema    *arrow.Schema // payload columns of a new table; nil: inferred from records
 	tiering   tiering.Config
 	group     *rpc.Client // that commits; nil: the store alone
+	noFiles   bool        // the table is only written to, so that nothing asks for its list of files
 	log       *slog.Logger
 }
 
@@ -39,7 +40,7 @@ func (p *topicPlan) openTable(ctx context.Context) (*table.Table, string, error)
 	if err != nil {
 		return nil, "", err
 	}
-	cfg := table.Config{Topic: p.topic, Logger: p.log}
+	cfg := table.Config{Topic: p.topic, Logger: p.log, Log: deltalog.Config{NoFiles: p.noFiles}}
 	t, err := table.Open(ctx, store, cfg)
 	if err == nil {
 		format := p.format
