@@ -232,6 +232,11 @@ func txnKey(version int16, id string) []byte {
 	return k.AppendTo(nil)
 }
 
+// tagLastEpoch is a field of ours in Kafka's record of a transaction's state: the epoch before the present one. A
+// client whose InitProducerId was answered into a connection that died with the server repeats it with that epoch,
+// and must be told from one that was fenced, also by the next process (KIP-360). Kafka keeps it in memory only.
+const tagLastEpoch = 10_000
+
 func (s txnState) record(id string) stateRecord {
 	v := kmsg.NewTxnMetadataValue()
 	v.Version = 1
@@ -239,6 +244,9 @@ func (s txnState) record(id string) stateRecord {
 	v.LastUpdateTimestamp, v.StartTimestamp, v.PreviousProducerID = s.updated, s.started, s.lastProducer
 	if s.v2 {
 		v.ClientTransactionVersion = 2
+	}
+	if s.lastEpoch >= 0 {
+		v.UnknownTags.Set(tagLastEpoch, binary.BigEndian.AppendUint16(nil, uint16(s.lastEpoch)))
 	}
 	by := map[string][]int32{}
 	for tp := range s.parts {
@@ -317,6 +325,11 @@ func readTxnState(b []byte) (s txnState, err error) {
 		timeout: time.Duration(v.TimeoutMillis) * time.Millisecond, state: v.State, v2: v.ClientTransactionVersion >= 2,
 		started: v.StartTimestamp, updated: v.LastUpdateTimestamp, parts: map[record.TopicPartition]bool{},
 	}
+	v.UnknownTags.Each(func(tag uint32, b []byte) {
+		if tag == tagLastEpoch && len(b) == 2 {
+			s.lastEpoch = int16(binary.BigEndian.Uint16(b))
+		}
+	})
 	if s.epoch < 0 || v.State > txnCompleteAbort {
 		return s, fmt.Errorf("transaction in state %d with epoch %d", v.State, v.ProducerEpoch)
 	}

@@ -369,6 +369,10 @@ func TestTxnInit(t *testing.T) {
 	if again := get(first, nil); again != second {
 		t.Fatalf("asked again: %+v, want %+v", again, second)
 	}
+	c = testTxns(t, log, nil) // the answer was lost with the process that gave it
+	if again := get(first, nil); again != second {
+		t.Fatalf("asked again after a restart: %+v, want %+v", again, second)
+	}
 	third := get(second, nil)
 	get(first, errTxnFenced)
 	get(producerID{third.id + 1, third.epoch}, errTxnFenced)

@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -34,7 +35,8 @@ type Load struct {
 	mu      sync.Mutex
 	acked   map[int]Position // event -> where it was acknowledged, aborted ones not included
 	aborted int
-	failed  error // the first failure of a producer, or of a record
+	doubts  []map[int]Position // transactions that are there as a whole or not at all
+	failed  error              // the first failure of a producer, or of a record
 }
 
 // StartLoad starts sending. Stop must be called.
@@ -131,4 +133,41 @@ func (l *Load) abort(events []int) {
 		delete(l.acked, n)
 	}
 	l.aborted += len(events)
+}
+
+// doubt puts the events of a transaction aside whose end is not known.
+func (l *Load) doubt(events []int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	d := map[int]Position{}
+	for _, n := range events {
+		if at, ok := l.acked[n]; ok {
+			d[n] = at
+			delete(l.acked, n)
+		}
+	}
+	l.doubts = append(l.doubts, d)
+}
+
+// Settle decides the transactions whose end is not known by what is there: all of their events, which are
+// acknowledged ones then, or none, which are aborted ones. It gives how many there were. Call it after Stop.
+func (l *Load) Settle(t testing.TB, there func(Position) bool) int {
+	t.Helper()
+	for _, d := range l.doubts {
+		found := 0
+		for _, at := range d {
+			if there(at) {
+				found++
+			}
+		}
+		switch found {
+		case 0:
+			l.aborted += len(d)
+		case len(d):
+			maps.Copy(l.acked, d)
+		default:
+			t.Fatalf("%d of the %d events of one transaction are there: %v", found, len(d), d)
+		}
+	}
+	return len(l.doubts)
 }

@@ -2,10 +2,12 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -118,10 +120,13 @@ func (p *producer) sendTransactions(ctx context.Context) error {
 			return err
 		}
 		commit := p.random.IntN(3) > 0
-		if err := p.client.EndTransaction(ctx, kgo.TransactionEndTry(commit)); err != nil {
-			return fmt.Errorf("end transaction: %w", err)
-		}
-		if !commit {
+		sure, err := p.end(ctx, commit)
+		switch {
+		case err != nil:
+			return err
+		case !sure:
+			p.load.doubt(events)
+		case !commit:
 			p.load.abort(events)
 		}
 		pause := time.Second*time.Duration(len(events))/time.Duration(p.rate) - time.Since(started)
@@ -131,4 +136,23 @@ func (p *producer) sendTransactions(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// end commits or aborts. A commit whose answer was lost with the server is not sure: the client can only abort then,
+// which does nothing if the commit got through, so the transaction is there as a whole or not at all.
+func (p *producer) end(ctx context.Context, commit bool) (sure bool, err error) {
+	err = p.client.EndTransaction(ctx, kgo.TransactionEndTry(commit))
+	sure = true
+	for limit := time.Now().Add(time.Minute); err != nil && time.Now().Before(limit); {
+		if errors.As(err, new(*kerr.Error)) {
+			break // the server has refused it
+		}
+		sure = sure && !commit
+		time.Sleep(50 * time.Millisecond)
+		err = p.client.EndTransaction(ctx, kgo.TryAbort)
+	}
+	if err != nil {
+		return false, fmt.Errorf("end transaction: %w", err)
+	}
+	return sure, nil
 }
