@@ -14,7 +14,7 @@ func (m *Machine) propose(now time.Time) {
 	}
 	ahead := len(m.ahead())
 	for m.batches == 0 && len(m.queue) > 0 && ahead < m.cfg.MaxPending {
-		if due := m.since.Add(m.cfg.Linger); ahead == 0 && now.Before(due) && len(m.queue) < fsm.MaxBatchSize {
+		if due := m.since.Add(m.linger()); ahead == 0 && now.Before(due) && len(m.queue) < min(m.crowd, fsm.MaxBatchSize) {
 			m.out = append(m.out, Wake{At: due})
 			return
 		}
@@ -28,6 +28,17 @@ func (m *Machine) propose(now time.Time) {
 		m.out = append(m.out, Propose{Command: c})
 	}
 }
+
+// linger is how long the first request of a version waits for the others that were there the last time: they come
+// as soon as their answers have reached them. It is a small part of what a put takes.
+func (m *Machine) linger() time.Duration {
+	if m.cfg.Linger == 0 {
+		return 0
+	}
+	return max(m.cfg.Linger, min(m.took/4, maxLinger))
+}
+
+const maxLinger = 20 * time.Millisecond
 
 // fill takes requests off the queue in their order. One that would be refused is held until the store was asked
 // for foreign versions, which could be the reason. A request that does more than append is alone.

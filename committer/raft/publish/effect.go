@@ -83,7 +83,9 @@ type Config struct {
 	Engine string        // commitInfo.engineInfo
 	NewID  func() string // unique ids of versions
 	Wall   func() int64  // the time of day for commitInfo, ms; nothing else depends on it
-	Linger time.Duration // how long the first request of a version waits for company while nothing is pending
+	// Linger is how long the first request of a version waits for others, when there were others the last time; a slow
+	// store makes it longer, up to 20 ms. 0: not at all.
+	Linger time.Duration
 	// MaxPending is the number of versions that may be decided ahead of the store. Default 1: while one is on its way
 	// all others wait for the next, so that versions are few and large; a second one would share the same requests.
 	MaxPending int

@@ -34,11 +34,14 @@ type Machine struct {
 	table    string
 	view     View
 	waiting  map[string]*entry
-	queue    []*entry // not in a batch yet, oldest first
-	held     []*entry // would be refused, wait for a look into the store
-	looking  []*entry // ... which is under way
-	since    time.Time
-	batches  int // proposed and not answered
+	queue    []*entry      // not in a batch yet, oldest first
+	held     []*entry      // would be refused, wait for a look into the store
+	looking  []*entry      // ... which is under way
+	since    time.Time     // when the oldest request of queue came
+	crowd    int           // requests that waited or were answered when the last version was published
+	putAt    time.Time     // when the last Put began
+	took     time.Duration // how long it took
+	batches  int           // proposed and not answered
 	done     int64
 	doneHash string
 	seen     time.Time // when done was last known to be in the store

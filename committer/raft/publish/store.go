@@ -36,6 +36,7 @@ func (m *Machine) advance(now time.Time) {
 			return
 		}
 		m.work, m.head, m.data = putting, ahead[0], data
+		m.putAt = now
 		m.look()
 		m.out = append(m.out, Put{Version: m.head.Number, Data: data})
 	default:
@@ -60,6 +61,7 @@ func (m *Machine) PutDone(now time.Time, version int64, err error) []Effect {
 	}
 	switch {
 	case err == nil || m.cfg.Plant == NoReadBack && errors.Is(err, objstore.ErrExists):
+		m.took = now.Sub(m.putAt)
 		m.published(now, m.data)
 		m.release(now, true)
 	default:
@@ -133,6 +135,7 @@ func (m *Machine) published(now time.Time, data []byte) {
 	m.failures, m.retryAt, m.err = 0, time.Time{}, nil
 	m.out = append(m.out, Propose{Command: &fsm.PublishedAt{Table: m.table, Version: v.Number, TxnID: v.TxnID, Hash: m.doneHash}},
 		Stored{Version: v.Number, Data: data})
+	m.crowd = len(v.Requests) + len(m.queue)
 	for i := range v.Requests {
 		if id := v.Requests[i].ID; m.waiting[id] != nil {
 			m.reply(id, fsm.Answer{Code: fsm.Published, Version: v.Number})
