@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"time"
 )
@@ -25,8 +24,17 @@ const (
 // input: the fields of the value, and _partition, _offset, _timestamp, _key, _headers. For each it writes one line,
 // in the same order: a JSON object, the new row; or null, no row. It flushes its output at least when it waits for
 // input. What it writes to standard error is passed on; a line {"_error": "why"} makes the record a dead letter.
+//
+// A process that failed, or that still owes lines when nobody waits for them any more, is ended, and the next call
+// starts another: an answer that comes late must not be taken for that of another record.
 type Command struct {
-	argv  []string
+	argv []string
+	run  *process // nil: none runs
+}
+
+// process is one run of a command.
+type process struct {
+	name  string
 	cmd   *exec.Cmd
 	in    io.WriteCloser
 	lines chan []byte // closed at the end of the output
@@ -36,51 +44,82 @@ type Command struct {
 
 // StartCommand starts the process.
 func StartCommand(argv []string) (*Command, error) {
-	c := &Command{argv: argv, lines: make(chan []byte, 1024)}
-	c.cmd = exec.Command(argv[0], argv[1:]...)
-	// Python would keep its lines back otherwise, and everybody would wait for ever.
-	c.cmd.Env = append(os.Environ(), "PYTHONUNBUFFERED=1")
-	c.cmd.Stderr = os.Stderr
-	in, err1 := c.cmd.StdinPipe()
-	out, err2 := c.cmd.StdoutPipe()
-	if err := errors.Join(err1, err2); err != nil {
-		return nil, fmt.Errorf("command %s: %w", argv[0], err)
+	p, err := start(argv)
+	if err != nil {
+		return nil, err
 	}
-	if err := c.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start command: %w", err)
-	}
-	c.in = in
-	c.done.Go(func() { c.read(out) })
-	return c, nil
+	return &Command{argv: argv, run: p}, nil
 }
 
-func (c *Command) read(out io.Reader) {
-	defer close(c.lines)
+func start(argv []string) (*process, error) {
+	p := &process{name: argv[0], cmd: exec.Command(argv[0], argv[1:]...), lines: make(chan []byte, 1024)}
+	// Python would keep its lines back otherwise, and everybody would wait for ever.
+	p.cmd.Env = append(os.Environ(), "PYTHONUNBUFFERED=1")
+	p.cmd.Stderr = os.Stderr
+	in, err1 := p.cmd.StdinPipe()
+	out, err2 := p.cmd.StdoutPipe()
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, fmt.Errorf("command %s: %w", p.name, err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start command: %w", err)
+	}
+	p.in = in
+	p.done.Go(func() { p.read(out) })
+	return p, nil
+}
+
+func (p *process) read(out io.Reader) {
+	defer close(p.lines)
 	s := bufio.NewScanner(out)
 	s.Buffer(nil, maxLine)
 	for s.Scan() {
-		c.lines <- bytes.Clone(s.Bytes())
+		p.lines <- bytes.Clone(s.Bytes())
 	}
-	c.bad = s.Err()
+	p.bad = s.Err()
 }
 
 // Apply implements Transform.
 func (c *Command) Apply(ctx context.Context, in []Record) ([]Result, error) {
+	if c.run == nil {
+		p, err := start(c.argv)
+		if err != nil {
+			return nil, err
+		}
+		c.run = p
+	}
+	out, err := c.run.apply(ctx, in)
+	if err != nil {
+		c.run.kill()
+		c.run = nil
+	}
+	return out, err
+}
+
+func (p *process) apply(ctx context.Context, in []Record) ([]Result, error) {
+	select {
+	case raw, ok := <-p.lines:
+		if !ok {
+			return nil, p.ended(0, len(in))
+		}
+		return nil, fmt.Errorf("command %s wrote %.80q, and was asked nothing: it must write one line for each that it reads", p.name, raw)
+	default:
+	}
 	wrote := make(chan error, 1)
-	go func() { wrote <- c.write(in) }()
+	go func() { wrote <- p.write(in) }()
 	out := make([]Result, len(in))
 	timer := time.NewTimer(answerTime)
 	defer timer.Stop()
 	for i := range in {
 		timer.Reset(answerTime)
 		select {
-		case raw, ok := <-c.lines:
+		case raw, ok := <-p.lines:
 			if !ok {
-				return nil, c.ended(i, len(in))
+				return nil, p.ended(i, len(in))
 			}
 			out[i] = result(raw)
 		case <-timer.C:
-			return nil, fmt.Errorf("command %s: %d of %d lines came, and none for %s: it must write a line for each that it reads, and flush", c.argv[0], i, len(in), answerTime)
+			return nil, fmt.Errorf("command %s: %d of %d lines came, and none for %s: it must write a line for each that it reads, and flush", p.name, i, len(in), answerTime)
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -88,8 +127,8 @@ func (c *Command) Apply(ctx context.Context, in []Record) ([]Result, error) {
 	return out, <-wrote
 }
 
-func (c *Command) write(in []Record) error {
-	w := bufio.NewWriterSize(c.in, 256<<10)
+func (p *process) write(in []Record) error {
+	w := bufio.NewWriterSize(p.in, 256<<10)
 	var buf []byte
 	for i := range in {
 		var err error
@@ -97,21 +136,21 @@ func (c *Command) write(in []Record) error {
 			return err
 		}
 		if _, err := w.Write(append(buf, '\n')); err != nil {
-			return fmt.Errorf("command %s: %w", c.argv[0], err)
+			return fmt.Errorf("command %s: %w", p.name, err)
 		}
 	}
 	if err := w.Flush(); err != nil {
-		return fmt.Errorf("command %s: %w", c.argv[0], err)
+		return fmt.Errorf("command %s: %w", p.name, err)
 	}
 	return nil
 }
 
-func (c *Command) ended(got, want int) error {
+func (p *process) ended(got, want int) error {
 	why := "it ended"
-	if c.bad != nil {
-		why = c.bad.Error()
+	if p.bad != nil {
+		why = p.bad.Error()
 	}
-	return fmt.Errorf("command %s: %s after %d of %d lines", strings.Join(c.argv, " "), why, got, want)
+	return fmt.Errorf("command %s: %s after %d of %d lines", p.name, why, got, want)
 }
 
 // result reads one line of output.
@@ -135,14 +174,30 @@ func result(raw []byte) Result {
 
 // Close ends the process: by the end of its input, and if that does not do, by force.
 func (c *Command) Close() error {
-	_ = c.in.Close()
-	stop := time.AfterFunc(10*time.Second, func() { _ = c.cmd.Process.Kill() })
-	defer stop.Stop()
-	for range c.lines { // what is still written: nobody wants it, but it must not block the process
+	if c.run == nil {
+		return nil
 	}
-	c.done.Wait()
-	if err := c.cmd.Wait(); err != nil {
-		return fmt.Errorf("command %s: %w", c.argv[0], err)
+	p := c.run
+	c.run = nil
+	_ = p.in.Close()
+	stop := time.AfterFunc(10*time.Second, func() { _ = p.cmd.Process.Kill() })
+	defer stop.Stop()
+	return p.wait()
+}
+
+// kill ends the process at once.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	_ = p.in.Close()
+	_ = p.wait() // killed, as it says
+}
+
+func (p *process) wait() error {
+	for range p.lines { // what is still written: nobody wants it, but it must not block the process
+	}
+	p.done.Wait()
+	if err := p.cmd.Wait(); err != nil {
+		return fmt.Errorf("command %s: %w", p.name, err)
 	}
 	return nil
 }

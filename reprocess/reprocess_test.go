@@ -12,12 +12,14 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/ledgerlake/ledgerlake/committer"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/maintenance"
+	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/reprocess"
 	"github.com/ledgerlake/ledgerlake/table"
 )
@@ -124,6 +126,49 @@ func TestCommand(t *testing.T) {
 	}
 	if rows != 1 {
 		t.Errorf("%d dead letters, want 1", rows)
+	}
+}
+
+// A call that is given up leaves answers behind. They are not taken for those of the next records (I3).
+func TestLateAnswersAreNotTakenForOthers(t *testing.T) {
+	t.Setenv(helper, "1")
+	c, err := reprocess.StartCommand([]string{os.Args[0]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := func(from, to int) (out []reprocess.Record) {
+		for n := from; n < to; n++ {
+			out = append(out, reprocess.Record{Record: record.Record{Offset: record.Offset(n), Value: fmt.Appendf(nil, `{"n":%d}`, n)}})
+		}
+		return out
+	}
+	for round := range 20 {
+		ctx, cancel := context.WithCancel(t.Context())
+		if round%2 == 0 {
+			cancel() // before, or while the answers come
+		} else {
+			time.AfterFunc(time.Duration(round)*100*time.Microsecond, cancel)
+		}
+		_, _ = c.Apply(ctx, records(1000, 3000))
+		cancel()
+		in := records(100*round+1, 100*round+40)
+		out, err := c.Apply(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range out {
+			n := 100*round + 1 + i
+			want := fmt.Sprintf(`{"class":%d,"n":%d}`, n%2, 10*n)
+			if n%3 == 0 || n == 50 {
+				want = ""
+			}
+			if string(r.Value) != want {
+				t.Fatalf("round %d: record %d became %s (%v), want %s", round, n, r.Value, r.Err, want)
+			}
+		}
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 
