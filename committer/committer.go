@@ -60,8 +60,8 @@ func (e *FilledByError) Error() string {
 	return fmt.Sprintf("the table is filled by %s, not by %s: stop this one; or restore the version before the swap, and both positions with it", e.FilledBy, e.App)
 }
 
-// checkFiller refuses everybody but the application that fills the table, if it names one.
-func checkFiller(meta *deltalog.Metadata, app string) error {
+// CheckFiller refuses everybody but the application that fills the table, if it names one.
+func CheckFiller(meta *deltalog.Metadata, app string) error {
 	filler := meta.Configuration[FilledByProperty]
 	if filler == "" || app == filler || strings.HasPrefix(app, filler+"/") {
 		return nil

@@ -58,7 +58,7 @@ func check(snap *deltalog.Snapshot, req Request) error {
 	if req.Incarnation != "" && meta.ID != req.Incarnation {
 		return fmt.Errorf("%w (id %s, now %s)", ErrIncarnation, req.Incarnation, meta.ID)
 	}
-	if err := checkFiller(meta, req.App); err != nil {
+	if err := CheckFiller(meta, req.App); err != nil {
 		return err
 	}
 	var fenced error

@@ -13,6 +13,7 @@ import (
 	"math/big"
 	"net"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -274,6 +275,34 @@ func TestProperties(t *testing.T) {
 	snap, err := log.Snapshot(t.Context())
 	if err != nil || snap.Metadata().Configuration["k"] != "1" || snap.Version() != 4 {
 		t.Errorf("version %v, properties %v, %v", snap.Version(), snap.Metadata().Configuration, err)
+	}
+}
+
+// A table that a job was swapped into is filled by that job alone, through the group too, also when the group heard of
+// it just now (I3).
+func TestFilledBy(t *testing.T) {
+	store := mem.New()
+	log := newTable(t, store)
+	tab := newCluster(t, 1, store, nil).client(nil).Table(location)
+	r := request(0, 0, 10)
+	r.Properties = map[string]string{committer.FilledByProperty: r.App}
+	if _, err := tab.Commit(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	other := request(0, 10, 20)
+	other.App = "other"
+	if _, err := tab.Commit(t.Context(), other); !errors.Is(err, committer.ErrInvalidRequest) || !strings.Contains(err.Error(), "is filled by") {
+		t.Errorf("another application: %v", err)
+	}
+	split := request(1, 0, 10)
+	split.App += "/3"
+	for _, r := range []committer.Request{request(0, 10, 20), split} {
+		if _, err := tab.Commit(t.Context(), r); err != nil {
+			t.Errorf("the one that fills it, as %s: %v", r.App, err)
+		}
+	}
+	if snap, err := log.Snapshot(t.Context()); err != nil || len(snap.Txns()) != 2 {
+		t.Errorf("positions %v, %v", snap.Txns(), err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/ledgerlake/ledgerlake/committer"
 	"github.com/ledgerlake/ledgerlake/committer/raft/fsm"
 	"github.com/ledgerlake/ledgerlake/committer/raft/publish"
 	"github.com/ledgerlake/ledgerlake/committer/rpc"
@@ -126,6 +127,10 @@ func (r *runner) prepare(ctx context.Context, q *rpc.CommitRequest) (fsm.Request
 		return out, err
 	}
 	out.Meta, out.Proto = shape.Meta, shape.Proto
+	if err := committer.CheckFiller(snap.Metadata(), q.App); err != nil {
+		out.Reject = err.Error()
+		return out, nil
+	}
 	c := deltalog.Commit{Adds: q.Adds, Removes: q.Removes, BlindAppend: true}
 	if c.Metadata = withProperties(snap.Metadata(), q.Properties); c.Metadata != nil {
 		p := snap.Protocol()
