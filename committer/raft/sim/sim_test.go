@@ -29,7 +29,7 @@ func setting(t *testing.T, name string) (uint64, bool) {
 }
 
 // play runs seeds from first on, on all cores, and gives the first failure.
-func play(first uint64, n int, o options) (failed error, acked, refused int) {
+func play(first uint64, n int, o options) (acked, refused int, failed error) {
 	var next, ack, ref atomic.Int64
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -57,7 +57,7 @@ func play(first uint64, n int, o options) (failed error, acked, refused int) {
 		})
 	}
 	wg.Wait()
-	return failed, int(ack.Load()), int(ref.Load())
+	return int(ack.Load()), int(ref.Load()), failed
 }
 
 // I3 and I5 hold whatever nodes, log, store and writers do.
@@ -70,7 +70,7 @@ func TestSeeds(t *testing.T) {
 		n = int(s)
 	}
 	t.Logf("%d seeds from LEDGERLAKE_SEED=%d on", n, first)
-	err, acked, refused := play(first, n, options{})
+	acked, refused, err := play(first, n, options{})
 	if err != nil {
 		t.Fatalf("%v\nrun it again: LEDGERLAKE_SIM_TRACE=1 LEDGERLAKE_SEED=<seed> go test ./committer/raft/sim -run TestSeeds -v", err)
 	}
@@ -106,7 +106,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 		"no finish on new leaders": {publishPlan: publish.NoFinish},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err, _, _ := play(1, 2000, o)
+			_, _, err := play(1, 2000, o)
 			if err == nil {
 				t.Fatal("2000 seeds did not find it")
 			}
