@@ -26,6 +26,8 @@ const (
 	codeInvalidSessionTimeout   int16 = 26
 	codeRebalanceInProgress     int16 = 27
 	codeInvalidTimestamp        int16 = 32
+	codeUnsupportedSASL         int16 = 33
+	codeIllegalSASLState        int16 = 34
 	codeUnsupportedVersion      int16 = 35
 	codeTopicAlreadyExists      int16 = 36
 	codeInvalidPartitions       int16 = 37
@@ -43,6 +45,7 @@ const (
 	codeSecurityDisabled        int16 = 54
 	codeNotAttempted            int16 = 55
 	codeStorageError            int16 = 56
+	codeSASLFailed              int16 = 58
 	codeNonEmptyGroup           int16 = 68
 	codeGroupIDNotFound         int16 = 69
 	codeUnknownLeaderEpoch      int16 = 75

@@ -2,14 +2,17 @@ package wire
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/internal/scram"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -49,9 +52,17 @@ type Config struct {
 	ConsumerSession       time.Duration // ... and are removed after this time without one; default 45 s
 	OffsetsRetention      time.Duration // positions of a group go so long after its last member or, without members, its last commit; default 7 days, negative: never
 	DrainTimeout          time.Duration // Close waits so long for requests in work; default 5 s
-	Logger                *slog.Logger  // default: discard
-	maxSessionTimeout     time.Duration
-	minSessionTimeout     time.Duration
+
+	TLS             *tls.Config         // nil: none. At least TLS 1.2 whatever it says; GetConfigForClient may change it while we run
+	Users           func() *scram.Users // who may log in by SASL, asked for at each log-in; nil: everyone without. Who has logged in may do everything
+	Mechanisms      []string            // of SASL that are offered: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; default all. PLAIN shows the password to those who see the network
+	SessionLifetime time.Duration       // a log-in is good for so long, then it must be done again (KIP-368); default 0: as long as the connection
+	AuthTimeout     time.Duration       // for TLS handshake and log-in together; default 10 s
+	MaxUnproven     int                 // connections in handshake or log-in; default a quarter of MaxConnections
+
+	Logger            *slog.Logger // default: discard
+	maxSessionTimeout time.Duration
+	minSessionTimeout time.Duration
 }
 
 func (c Config) withDefaults() Config {
@@ -70,6 +81,15 @@ func (c Config) withDefaults() Config {
 	def(&c.MaxTransactionTimeout, 15*time.Minute)
 	def(&c.OffsetsRetention, 7*24*time.Hour)
 	def(&c.DrainTimeout, 5*time.Second)
+	def(&c.AuthTimeout, 10*time.Second)
+	def(&c.MaxUnproven, max(1, c.MaxConnections/4))
+	if c.Mechanisms == nil {
+		c.Mechanisms = []string{mechanismPlain, string(scram.SHA256), string(scram.SHA512)}
+	}
+	if c.TLS != nil && c.TLS.MinVersion < tls.VersionTLS12 {
+		c.TLS = c.TLS.Clone()
+		c.TLS.MinVersion = tls.VersionTLS12
+	}
 	def(&c.maxSessionTimeout, 30*time.Minute)
 	def(&c.minSessionTimeout, 100*time.Millisecond)
 	if c.Logger == nil {
@@ -97,8 +117,19 @@ func (c Config) validate() error {
 		return fmt.Errorf("wire config: MemoryBudget is %d, want at least twice MaxRequestBytes %d", c.MemoryBudget, c.MaxRequestBytes)
 	case c.MaxConnections < 1:
 		return fmt.Errorf("wire config: MaxConnections is %d, want at least 1", c.MaxConnections)
+	case c.TLS != nil && len(c.TLS.Certificates) == 0 && c.TLS.GetCertificate == nil && c.TLS.GetConfigForClient == nil:
+		return errors.New("wire config: TLS has no certificate")
+	case c.Users != nil && len(c.Mechanisms) == 0:
+		return errors.New("wire config: Users without Mechanisms: nobody could log in")
+	case c.SessionLifetime < 0 || c.AuthTimeout < 0 || c.MaxUnproven < 1:
+		return fmt.Errorf("wire config: SessionLifetime %s, AuthTimeout %s and MaxUnproven %d must not be negative", c.SessionLifetime, c.AuthTimeout, c.MaxUnproven)
 	case c.NodeID < 0:
 		return fmt.Errorf("wire config: NodeID is %d, want 0 or more", c.NodeID)
+	}
+	for _, m := range c.Mechanisms {
+		if m != mechanismPlain && !slices.Contains(scram.Mechanisms(), scram.Mechanism(m)) {
+			return fmt.Errorf("wire config: SASL mechanism %q is not one of PLAIN, %s, %s", m, scram.SHA256, scram.SHA512)
+		}
 	}
 	if c.Advertise != "" {
 		if _, _, err := splitAddr(c.Advertise); err != nil {

@@ -3,6 +3,7 @@ package wire
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -28,12 +29,17 @@ var errFrame = errors.New("bad frame")
 // conn is one client connection: a reader goroutine hands frames to a worker that answers them in order.
 type conn struct {
 	s      *Server
-	nc     net.Conn
+	nc     net.Conn // with TLS where it is configured
+	raw    net.Conn // without
 	br     *bufio.Reader
 	peer   string
 	local  string // host of our end
 	frames chan frame
 	busy   atomic.Int32 // frames read and not yet answered
+
+	proof  proof
+	proven atomic.Bool // the reader takes large frames
+	limit  *time.Timer // for the handshakes; nil when there are none
 
 	// ctx ends long polls: when the connection dies or the server drains.
 	ctx    context.Context
@@ -57,7 +63,12 @@ func (s *Server) shrink(f *frame) {
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{s: s, nc: nc, br: bufio.NewReaderSize(nc, 16<<10), peer: nc.RemoteAddr().String(), frames: make(chan frame, pipelineDepth)}
+	c := &conn{s: s, nc: nc, raw: nc, peer: nc.RemoteAddr().String(), frames: make(chan frame, pipelineDepth)}
+	if s.cfg.TLS != nil {
+		c.nc = tls.Server(nc, s.cfg.TLS)
+	}
+	c.br = bufio.NewReaderSize(c.nc, 16<<10)
+	c.proven.Store(!s.guarded())
 	c.local, _, _ = net.SplitHostPort(nc.LocalAddr().String())
 	c.ctx, c.cancel = context.WithCancelCause(s.pollCtx)
 	return c
@@ -65,6 +76,13 @@ func newConn(s *Server, nc net.Conn) *conn {
 
 // serve runs until the connection ends and both goroutines are gone.
 func (c *conn) serve() {
+	defer c.proved()
+	if err := c.handshake(); err != nil {
+		c.cancel(err)
+		_ = c.raw.Close()
+		c.logEnd(err)
+		return
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -146,8 +164,8 @@ func (c *conn) readSize() (int, error) {
 		case err == nil:
 			size := int32(binary.BigEndian.Uint32(head))
 			_, _ = c.br.Discard(4)
-			if size < 8 || int(size) > c.s.cfg.MaxRequestBytes {
-				return 0, fmt.Errorf("%w: length %d, want 8 to %d: not a Kafka client?", errFrame, size, c.s.cfg.MaxRequestBytes)
+			if most := c.frameLimit(); size < 8 || int(size) > most {
+				return 0, fmt.Errorf("%w: length %d, want 8 to %d: not a Kafka client, or one with other TLS or SASL settings?", errFrame, size, most)
 			}
 			return int(size), nil
 		case errors.Is(err, os.ErrDeadlineExceeded) && !c.isDraining():
@@ -171,7 +189,9 @@ func (c *conn) readFrame(size int) (frame, error) {
 		return frame{}, fmt.Errorf("read request: %w", err)
 	}
 	weight := int64(size)
-	if binary.BigEndian.Uint16(head) != keyProduce {
+	if !c.proven.Load() {
+		weight *= decodedWeight // of the few kinds that are decoded now none has an array
+	} else if binary.BigEndian.Uint16(head) != keyProduce {
 		if size > maxControlBytes {
 			return frame{}, fmt.Errorf("%w: key %d with %d bytes, at most %d", errFrame, binary.BigEndian.Uint16(head), size, maxControlBytes)
 		}
@@ -198,6 +218,9 @@ func (c *conn) answerLoop() error {
 		a, err := c.s.dispatch(c.ctx, c, &f)
 		if err == nil && len(a.out) > 0 {
 			err = c.write(a.out)
+		}
+		if err == nil {
+			err = a.end
 		}
 		a.release()
 		c.s.budget.Release(f.weight)

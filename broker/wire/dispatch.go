@@ -31,12 +31,16 @@ type request struct {
 	version  int16
 	body     kmsg.Request
 	done     func() // called after the answer is sent; may be nil
+	proof    *proof
+	proved   func() // the user is who they say they are
+	end      error  // ends the connection after the answer
 }
 
 // answer is what goes back: a frame with its length, empty when there is nothing to send.
 type answer struct {
 	out  []byte
 	done func()
+	end  error // of the connection, after the answer
 }
 
 func (a answer) release() {
@@ -54,6 +58,9 @@ func (s *Server) dispatch(ctx context.Context, c *conn, f *frame) (answer, error
 	key := int16(binary.BigEndian.Uint16(in))
 	version := int16(binary.BigEndian.Uint16(in[2:]))
 	corr := in[4:8]
+	if err := s.admits(&c.proof, key); err != nil {
+		return answer{}, err
+	}
 	a, ok := s.table[key]
 	if !ok {
 		return answer{}, fmt.Errorf("%w: api key %d is not served", errFrame, key)
@@ -70,8 +77,9 @@ func (s *Server) dispatch(ctx context.Context, c *conn, f *frame) (answer, error
 	}
 	s.shrink(f)
 	r.ctx, r.peer, r.local = ctx, c.peer, c.local
+	r.proof, r.proved = &c.proof, c.proved
 	resp, err := a.handle(s, r)
-	ans := answer{done: r.done}
+	ans := answer{done: r.done, end: r.end}
 	if err != nil {
 		return ans, fmt.Errorf("%s version %d: %w", a.name, version, err)
 	}

@@ -15,6 +15,13 @@
 // its size fits into its share of Config.MemoryBudget, answers and what groups keep have theirs, and a peer that
 // sends or reads too slowly is cut.
 //
+// # Who is served
+//
+// With Config.TLS the port speaks TLS only. With Config.Users a connection must log in by SASL: before that it is
+// answered ApiVersions, SaslHandshake and SaslAuthenticate, any other request ends it, frames are small, and the time
+// and the number of such connections are bounded, those in a TLS handshake included. There are no access rules: who
+// has logged in may do everything. A user that is removed keeps the connections it has, until their session ends.
+//
 // # Errors
 //
 // A frame that cannot be decoded, is too large, or asks for an unknown key closes its connection with a log

@@ -42,10 +42,11 @@ type Server struct {
 
 	alter sync.Mutex // a change of settings reads, changes and writes them
 
-	mu     sync.Mutex
-	conns  map[*conn]struct{}
-	closed bool
-	wg     sync.WaitGroup
+	mu       sync.Mutex
+	conns    map[*conn]struct{}
+	closed   bool
+	unproven int // connections that have not shown who they are
+	wg       sync.WaitGroup
 }
 
 // Open loads the committed offsets from the Log, listens and serves until Close. ctx bounds the opening only.
@@ -181,7 +182,7 @@ func (s *Server) cut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.conns {
-		_ = c.nc.Close()
+		_ = c.raw.Close()
 	}
 }
 
@@ -219,14 +220,21 @@ func (s *Server) admit(nc net.Conn) {
 	c := newConn(s, nc)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || len(s.conns) >= s.cfg.MaxConnections {
+	most, have := s.cfg.MaxConnections, len(s.conns)
+	if s.guarded() && s.unproven >= s.cfg.MaxUnproven {
+		most, have = s.cfg.MaxUnproven, s.unproven // strangers must not take all the room
+	}
+	if s.closed || have >= most {
 		if !s.closed {
-			s.lg.Warn("connection refused: too many", "peer", nc.RemoteAddr().String(), "max", s.cfg.MaxConnections)
+			s.lg.Warn("connection refused: too many", "peer", nc.RemoteAddr().String(), "max", most)
 		}
 		_ = nc.Close()
 		return
 	}
 	s.conns[c] = struct{}{}
+	if s.guarded() {
+		c.guard()
+	}
 	s.wg.Go(func() {
 		c.serve()
 		s.mu.Lock()

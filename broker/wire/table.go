@@ -4,9 +4,11 @@ import "github.com/ledgerlake/ledgerlake/broker"
 
 // Keys that other files need to know.
 const (
-	keyProduce     = 0
-	keyFetch       = 1
-	keyAPIVersions = 18
+	keyProduce          = 0
+	keyFetch            = 1
+	keySASLHandshake    = 17
+	keyAPIVersions      = 18
+	keySASLAuthenticate = 36
 )
 
 // buildTable collects the rows that the files of the keys declare. A key that is not here is not announced;
@@ -16,7 +18,7 @@ func buildTable(log broker.Log) map[int16]api {
 		apiProduce(), apiFetch(), apiListOffsets(), apiMetadata(),
 		apiOffsetCommit(), apiOffsetFetch(), apiFindCoordinator(),
 		apiJoinGroup(), apiHeartbeat(), apiLeaveGroup(), apiSyncGroup(), apiDescribeGroups(), apiListGroups(),
-		apiAPIVersions(), apiCreateTopics(), apiDeleteTopics(), apiDeleteRecords(),
+		apiSASLHandshake(), apiSASLAuthenticate(), apiAPIVersions(), apiCreateTopics(), apiDeleteTopics(), apiDeleteRecords(),
 		apiInitProducerID(), apiOffsetForLeaderEpoch(), apiDescribeACLs(), apiCreateACLs(), apiDeleteACLs(), apiDescribeConfigs(),
 		apiDeleteGroups(), apiElectLeaders(), apiListPartitionReassignments(), apiOffsetDelete(), apiDescribeClientQuotas(),
 		apiDescribeCluster(), apiConsumerGroupHeartbeat(), apiConsumerGroupDescribe(),
