@@ -31,6 +31,7 @@ type engineConfig struct {
 	dir        string
 	lake       string // where tables go; default dir/lake
 	listen     string
+	access     access // to the Kafka port
 	advertise  string
 	durability string
 	autoCreate bool
@@ -85,11 +86,13 @@ type engine struct {
 
 // serveInfo is what a served directory says about itself to commands that are given only the directory.
 type serveInfo struct {
-	Kafka  string `json:"kafka"`
-	HTTP   string `json:"http,omitempty"`
-	Flight string `json:"flight,omitempty"`
-	PID    int    `json:"pid"`
-	Lake   string `json:"lake"`
+	Kafka  string   `json:"kafka"`
+	HTTP   string   `json:"http,omitempty"`
+	Flight string   `json:"flight,omitempty"`
+	TLS    bool     `json:"tls,omitempty"`
+	SASL   []string `json:"sasl,omitempty"` // mechanisms that are offered; none: no log-in
+	PID    int      `json:"pid"`
+	Lake   string   `json:"lake"`
 }
 
 const serveInfoName = "serve.json"
@@ -128,11 +131,13 @@ func openEngine(ctx context.Context, cfg engineConfig) (*engine, error) {
 		}
 		history = e.history
 	}
-	e.server, err = wire.Open(ctx, wire.Config{
+	port := wire.Config{
 		Listen: cfg.listen, Advertise: cfg.advertise, Log: log, History: history, Logger: cfg.log,
 		AutoCreateTopics: cfg.autoCreate, DefaultPartitions: cfg.partitions,
 		OffsetsRetention: cfg.offsetsRetention, MemoryBudget: cfg.kafkaMemory,
-	})
+	}
+	cfg.access.set(&port)
+	e.server, err = wire.Open(ctx, port)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open Kafka port: %w", err), log.Close())
 	}
@@ -184,7 +189,7 @@ func (e *engine) tables(ctx context.Context) ([]string, error) {
 }
 
 func (e *engine) info() serveInfo {
-	info := serveInfo{Kafka: e.server.Addr().String(), PID: os.Getpid(), Lake: e.cfg.lake}
+	info := serveInfo{Kafka: e.server.Addr().String(), PID: os.Getpid(), Lake: e.cfg.lake, TLS: e.cfg.access.tls != nil, SASL: e.cfg.access.mechanisms}
 	if e.web != nil {
 		info.HTTP = e.web.Addr().String()
 	}

@@ -71,7 +71,10 @@ TABLE_dead_letters and hold up nothing.`,
 			if plan.group != nil {
 				defer plan.group.Close()
 			}
-			kcfg := conn.config("ledgerlake-ingest", plan.log)
+			kcfg, err := conn.config("ledgerlake-ingest", plan.log)
+			if err != nil {
+				return err
+			}
 			src, err := kafka.Open(ctx, kcfg)
 			if err != nil {
 				return err

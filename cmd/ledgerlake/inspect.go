@@ -23,6 +23,7 @@ import (
 func newInspect() *cobra.Command {
 	var (
 		store  storeFlags
+		secure kafkaSecurity
 		asJSON bool
 		limit  int
 		log    bool
@@ -50,7 +51,7 @@ func newInspect() *cobra.Command {
 			case strings.HasSuffix(target, ".wal"):
 				return inspectJournal(cmd.Context(), out, target, asJSON, limit)
 			case !strings.Contains(target, "://") && servedDir(target):
-				return inspectServed(cmd, out, target, asJSON)
+				return inspectServed(cmd, out, target, secure, asJSON)
 			}
 			st, err := store.open(cmd.Context(), target)
 			if err != nil {
@@ -74,6 +75,7 @@ func newInspect() *cobra.Command {
 	travel.register(f)
 	f.IntVar(&limit, "limit", 20, "newest commits, or first batches or frames, to show")
 	store.register(f)
+	secure.register(f)
 	return cmd
 }
 
@@ -237,12 +239,12 @@ type topicReport struct {
 	Lag       int64  `json:"lag"` // records in the log that the table lacks
 }
 
-func inspectServed(cmd *cobra.Command, out io.Writer, dir string, asJSON bool) error {
+func inspectServed(cmd *cobra.Command, out io.Writer, dir string, secure kafkaSecurity, asJSON bool) error {
 	logger, err := newLogger(cmd)
 	if err != nil {
 		return err
 	}
-	reports, err := servedTopics(cmd.Context(), dir, logger)
+	reports, err := servedTopics(cmd.Context(), dir, secure, logger)
 	if err != nil {
 		return err
 	}

@@ -35,9 +35,11 @@ ends when all are acknowledged. An empty line is an empty value.`,
 				return errors.New("--topic is missing")
 			}
 			ctx := cmd.Context()
-			p, err := kafka.NewProducer(ctx, kafka.ProducerConfig{
-				Config: conn.config("ledgerlake-produce", nil), Codec: codec,
-			})
+			cfg, err := conn.config("ledgerlake-produce", nil)
+			if err != nil {
+				return err
+			}
+			p, err := kafka.NewProducer(ctx, kafka.ProducerConfig{Config: cfg, Codec: codec})
 			if err != nil {
 				return err
 			}

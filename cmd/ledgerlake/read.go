@@ -84,6 +84,7 @@ Rows are JSON objects with the table's column names; binary columns are base64.`
 	f.StringVar(&r.tableURL, "table", "", "table with the history of a kafka:// source")
 	f.StringVar(&r.app, "app", "", "name under which positions are kept in the table (default: the topic, or the only one)")
 	r.store.register(f)
+	r.secure.register(f)
 	return cmd
 }
 

@@ -33,6 +33,7 @@ func (f *jobFlags) register(cmd *cobra.Command) {
 	fs.StringVar(&f.app, "app", "", "name under which the source's table keeps its positions (default: the topic, or the only one)")
 	fs.BoolVar(&f.json, "json", false, "print the outcome as one JSON object")
 	f.store.register(fs)
+	f.secure.register(fs)
 }
 
 // openedJob is a job with what it reads from and the table that it is to replace.

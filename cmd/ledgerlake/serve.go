@@ -31,6 +31,7 @@ func newServe() *cobra.Command {
 		ready      string
 		committers groupClient
 		embedded   string
+		access     accessFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -39,7 +40,7 @@ func newServe() *cobra.Command {
 Delta table at LAKE/TOPIC while it runs. Consumers read any offset from 0 on: what the log has dropped
 comes from the table.
 
-It listens without authentication: keep it on loopback or a network that you trust.`,
+` + accessHelp,
 		Example: `  ledgerlake serve --dir ./data --topic events:4
   ledgerlake produce --topic events < events.ndjson
   ledgerlake read --dir ./data events --from earliest --follow`,
@@ -62,6 +63,9 @@ It listens without authentication: keep it on loopback or a network that you tru
 			}
 			if err := os.MkdirAll(cfg.dir, 0o755); err != nil {
 				return fmt.Errorf("make --dir: %w", err)
+			}
+			if cfg.access, err = access.open(cfg.listen, cfg.log); err != nil {
+				return err
 			}
 			cfg.openStore = store.open
 			closeGroup, err := joinCommitters(cmd.Context(), &cfg, &committers, embedded)
@@ -95,6 +99,7 @@ It listens without authentication: keep it on loopback or a network that you tru
 	f.Int32Var(&cfg.partitions, "partitions", 1, "partitions of topics that name none")
 	f.BoolVar(&cfg.autoCreate, "auto-create-topics", true, "make a topic when a client first asks for it")
 	f.StringVar(&cfg.durability, "durability", "group", "group: acknowledge after a shared fdatasync; none: after the write, as Kafka does (a power loss can take records)")
+	access.register(f)
 	topicFlags(f, &cfg.topic)
 	f.DurationVar(&cfg.retentionInterval, "retention-interval", time.Minute, "how often segments that retention allows to go are looked for")
 	f.DurationVar(&cfg.offsetsRetention, "offsets-retention", 7*24*time.Hour, "positions of a consumer group are forgotten so long after its last member left; negative keeps them")

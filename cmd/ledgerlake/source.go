@@ -43,8 +43,9 @@ func (s *stream) close() error {
 // sourceFlags say how SOURCE is opened.
 type sourceFlags struct {
 	store    storeFlags
-	dir      string // served directory
-	tableURL string // the lake of a kafka:// source
+	secure   kafkaSecurity // of a kafka:// source, or a served directory
+	dir      string        // served directory
+	tableURL string        // the lake of a kafka:// source
 	app      string
 	log      *slog.Logger
 }
@@ -104,7 +105,11 @@ func (f *sourceFlags) openKafka(ctx context.Context, source string) (*stream, er
 	if s.app == "" {
 		s.app = s.topic
 	}
-	src, err := kafka.Open(ctx, kafka.Config{Brokers: strings.Split(u.Host, ","), ClientID: "ledgerlake-read"})
+	cfg, err := f.secure.config(strings.Split(u.Host, ","), "ledgerlake-read", f.log)
+	if err != nil {
+		return nil, err
+	}
+	src, err := kafka.Open(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -134,9 +139,13 @@ func (f *sourceFlags) openServed(ctx context.Context, dir, topic string) (*strea
 		running = listening(info.Kafka)
 	}
 	if running {
-		src, err := kafka.Open(ctx, kafka.Config{Brokers: []string{info.Kafka}, ClientID: "ledgerlake-read"})
+		cfg, err := f.secure.served(dir, &info, f.log)
 		if err != nil {
 			return nil, err
+		}
+		src, err := kafka.Open(ctx, cfg)
+		if err != nil {
+			return nil, info.explain(dir, err)
 		}
 		s.source = src
 		s.closes = append(s.closes, src.Close)
@@ -177,14 +186,14 @@ func listening(addr string) bool {
 }
 
 // servedTopics gives bounds and lake ends of all partitions of a served directory, running or stopped.
-func servedTopics(ctx context.Context, dir string, log *slog.Logger) ([]topicReport, error) {
+func servedTopics(ctx context.Context, dir string, secure kafkaSecurity, log *slog.Logger) ([]topicReport, error) {
 	names, err := topicNames(dir)
 	if err != nil {
 		return nil, err
 	}
 	var out []topicReport
 	for _, name := range names {
-		f := &sourceFlags{dir: dir, log: log}
+		f := &sourceFlags{dir: dir, secure: secure, log: log}
 		s, err := f.openServed(ctx, dir, name)
 		if errors.Is(err, broker.ErrUnknownTopic) {
 			continue // the folder of a deleted topic

@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
-	"log/slog"
 
 	"github.com/spf13/pflag"
 
-	"github.com/ledgerlake/ledgerlake/broker/kafka"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/objstore/openstore"
 )
@@ -36,27 +33,4 @@ func (s *storeFlags) open(ctx context.Context, url string) (objstore.Store, erro
 		return nil, fmt.Errorf("open %s: %w", url, err)
 	}
 	return store, nil
-}
-
-// kafkaFlags are the flags of every command that connects to a Kafka.
-type kafkaFlags struct {
-	brokers []string
-	tls     bool
-	sasl    kafka.SASL
-}
-
-func (k *kafkaFlags) register(f *pflag.FlagSet) {
-	f.StringSliceVar(&k.brokers, "brokers", []string{"127.0.0.1:9092"}, "bootstrap addresses")
-	f.BoolVar(&k.tls, "tls", false, "connect with TLS and the system's certificates")
-	f.StringVar(&k.sasl.Mechanism, "sasl-mechanism", "", "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
-	f.StringVar(&k.sasl.User, "sasl-user", "", "SASL user")
-	f.StringVar(&k.sasl.Password, "sasl-password", "", "SASL password; better set LEDGERLAKE_SASL_PASSWORD")
-}
-
-func (k *kafkaFlags) config(clientID string, log *slog.Logger) kafka.Config {
-	cfg := kafka.Config{Brokers: k.brokers, ClientID: clientID, SASL: k.sasl, Logger: log}
-	if k.tls {
-		cfg.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
-	return cfg
 }
