@@ -7,11 +7,12 @@
     committed  N                      reads N messages with read_committed and prints each
     offsets    MS                     prints the watermarks of each partition and its first offset at time MS
 
-Each prints one JSON object a line. Every wait is bounded.
+Each prints one JSON object a line. Every wait is bounded. CLIENT_CONF is a JSON object with more settings of the client.
 """
 
 import base64
 import json
+import os
 import sys
 import threading
 import time
@@ -19,6 +20,7 @@ import time
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 LIMIT = 90.0  # seconds for any command
+MORE = json.loads(os.environ.get("CLIENT_CONF", "{}"))
 
 
 def b64(b):
@@ -45,7 +47,7 @@ def shown(m):
 def produce(address, topic, n, codec, idempotent="no"):
     errors = []
     p = Producer({"bootstrap.servers": address, "compression.type": codec, "linger.ms": 5, "batch.num.messages": 500,
-                  "enable.idempotence": idempotent == "idempotent", "acks": "all"})
+                  "enable.idempotence": idempotent == "idempotent", "acks": "all", **MORE})
 
     def delivered(i, t):
         def done(err, m):
@@ -66,7 +68,7 @@ def produce(address, topic, n, codec, idempotent="no"):
 
 def consumer(address, group, **more):
     return Consumer({"bootstrap.servers": address, "group.id": group, "auto.offset.reset": "earliest",
-                     "enable.auto.commit": False, "session.timeout.ms": 10000, **more})
+                     "enable.auto.commit": False, "session.timeout.ms": 10000, **MORE, **more})
 
 
 def messages(c, n, limit=LIMIT):
@@ -151,7 +153,7 @@ def transact(address, topic, n):
     n = int(n)
 
     def fresh(name):
-        p = Producer({"bootstrap.servers": address, "transactional.id": name, "linger.ms": 5})
+        p = Producer({"bootstrap.servers": address, "transactional.id": name, "linger.ms": 5, **MORE})
         p.init_transactions(30)
         p.begin_transaction()
         return p
