@@ -129,6 +129,9 @@ type Log interface {
 
 // Errors of the contract. The protocol server maps each to a Kafka error code.
 var (
+	// ErrGiveUp is wrapped by an error of a Source that no other try mends.
+	ErrGiveUp = errors.New("there is no use in another try")
+
 	ErrUnknownTopic     = errors.New("unknown topic or partition")
 	ErrTopicExists      = errors.New("topic exists already")
 	ErrInvalidTopic     = errors.New("invalid topic name or setting")

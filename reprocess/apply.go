@@ -144,8 +144,12 @@ func recordsOf(f *broker.Fetched, from, to record.Offset) (in []Record, next rec
 		}
 		rest = rest[b.Size():]
 		keep := filter.Keep(b)
-		if b.LastOffset() < from || to >= 0 && b.BaseOffset >= to {
+		if b.LastOffset() < from {
 			continue
+		}
+		if to >= 0 && b.BaseOffset >= to { // batches come in order: nothing is left up to the end
+			next = to
+			break
 		}
 		if keep {
 			if in, err = recordsOfBatch(in, b, f.TP.Partition, from, to); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,9 @@ import (
 	"os/exec"
 	"sync"
 	"time"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/record"
 )
 
 const (
@@ -22,11 +26,14 @@ const (
 
 // Command is a Transform by a process of any language. It gets a JSON object a record on a line of its standard
 // input: the fields of the value, and _partition, _offset, _timestamp, _key, _headers. For each it writes one line,
-// in the same order: a JSON object, the new row; or null, no row. It flushes its output at least when it waits for
-// input. What it writes to standard error is passed on; a line {"_error": "why"} makes the record a dead letter.
+// in the same order: a JSON object, the new row, with the _offset of its record; or null, no row. It flushes its
+// output at least when it waits for input. What it writes to standard error is passed on; {"_offset": n, "_error":
+// "why"} makes the record a dead letter.
 //
-// A process that failed, or that still owes lines when nobody waits for them any more, is ended, and the next call
-// starts another: an answer that comes late must not be taken for that of another record.
+// The _offset shows that no line is out of step, such as one that a library prints at its start. A process that
+// failed, or that still owes lines when nobody waits for them any more, is ended, and another one is started: an
+// answer that comes late must not be taken for that of another record. Then records are tried one by one, and one that
+// ends the process again becomes a dead letter; when several in a row do, the job ends.
 type Command struct {
 	argv []string
 	run  *process // nil: none runs
@@ -37,6 +44,7 @@ type process struct {
 	name  string
 	cmd   *exec.Cmd
 	in    io.WriteCloser
+	out   io.ReadCloser
 	lines chan []byte // closed at the end of the output
 	bad   error       // why lines was closed, read after it
 	done  sync.WaitGroup
@@ -56,6 +64,7 @@ func start(argv []string) (*process, error) {
 	// Python would keep its lines back otherwise, and everybody would wait for ever.
 	p.cmd.Env = append(os.Environ(), "PYTHONUNBUFFERED=1")
 	p.cmd.Stderr = os.Stderr
+	ownGroup(p.cmd)
 	in, err1 := p.cmd.StdinPipe()
 	out, err2 := p.cmd.StdoutPipe()
 	if err := errors.Join(err1, err2); err != nil {
@@ -64,14 +73,14 @@ func start(argv []string) (*process, error) {
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start command: %w", err)
 	}
-	p.in = in
-	p.done.Go(func() { p.read(out) })
+	p.in, p.out = in, out
+	p.done.Go(p.read)
 	return p, nil
 }
 
-func (p *process) read(out io.Reader) {
+func (p *process) read() {
 	defer close(p.lines)
-	s := bufio.NewScanner(out)
+	s := bufio.NewScanner(p.out)
 	s.Buffer(nil, maxLine)
 	for s.Scan() {
 		p.lines <- bytes.Clone(s.Bytes())
@@ -79,8 +88,36 @@ func (p *process) read(out io.Reader) {
 	p.bad = s.Err()
 }
 
+// giveUp is how many records in a row may end the process before nobody believes that the records are at fault.
+const giveUp = 3
+
 // Apply implements Transform.
 func (c *Command) Apply(ctx context.Context, in []Record) ([]Result, error) {
+	out, err := c.try(ctx, in)
+	if err == nil || ctx.Err() != nil {
+		return out, err
+	}
+	out = make([]Result, len(in))
+	failed := 0
+	for i := range in {
+		one, err := c.try(ctx, in[i:i+1])
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err == nil:
+			out[i], failed = one[0], 0
+			continue
+		}
+		if failed++; failed == giveUp {
+			return nil, fmt.Errorf("%w: it failed at %d records in a row: %w", broker.ErrGiveUp, giveUp, err)
+		}
+		out[i] = Result{Err: err}
+	}
+	return out, nil
+}
+
+// try hands the records to the process, a new one if there is none.
+func (c *Command) try(ctx context.Context, in []Record) ([]Result, error) {
 	if c.run == nil {
 		p, err := start(c.argv)
 		if err != nil {
@@ -117,14 +154,24 @@ func (p *process) apply(ctx context.Context, in []Record) ([]Result, error) {
 			if !ok {
 				return nil, p.ended(i, len(in))
 			}
-			out[i] = result(raw)
+			var err error
+			if out[i], err = result(raw, in[i].Offset); err != nil {
+				return nil, fmt.Errorf("command %s: %w", p.name, err)
+			}
 		case <-timer.C:
 			return nil, fmt.Errorf("command %s: %d of %d lines came, and none for %s: it must write a line for each that it reads, and flush", p.name, i, len(in), answerTime)
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
-	return out, <-wrote
+	select {
+	case err := <-wrote:
+		return out, err
+	case raw := <-p.lines:
+		return nil, fmt.Errorf("command %s wrote %.80q beyond one line a record", p.name, raw)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 func (p *process) write(in []Record) error {
@@ -153,23 +200,29 @@ func (p *process) ended(got, want int) error {
 	return fmt.Errorf("command %s: %s after %d of %d lines", p.name, why, got, want)
 }
 
-// result reads one line of output.
-func result(raw []byte) Result {
+// result reads one line of output. An error is for a line that is not of the record at this offset.
+func result(raw []byte, offset record.Offset) (Result, error) {
 	raw = bytes.TrimSpace(raw)
-	switch {
-	case bytes.Equal(raw, []byte("null")):
-		return Result{Drop: true}
-	case len(raw) == 0 || raw[0] != '{':
-		return Result{Err: fmt.Errorf("the command answered %.80q: want a JSON object, or null for no row", raw)}
+	if bytes.Equal(raw, []byte("null")) {
+		return Result{Drop: true}, nil
 	}
-	if why, ok := failure(raw); ok {
-		return Result{Err: errors.New(why)}
+	var about struct {
+		Offset *record.Offset `json:"_offset"`
+		Error  *string        `json:"_error"`
+	}
+	if err := json.Unmarshal(raw, &about); err != nil {
+		return Result{}, fmt.Errorf("it answered %.80q: want a JSON object, or null for no row: %w", raw, err)
+	}
+	switch {
+	case about.Offset == nil:
+		return Result{}, fmt.Errorf("it answered %.80q: want the _offset of the record in it, to know that it is of this record", raw)
+	case *about.Offset != offset:
+		return Result{}, fmt.Errorf("it answered with _offset %d where %d was due: it must write one line for each that it reads, in the same order", *about.Offset, offset)
+	case about.Error != nil:
+		return Result{Err: errors.New(*about.Error)}, nil
 	}
 	value, err := withoutSystem(raw)
-	if err != nil {
-		return Result{Err: fmt.Errorf("the command answered %.80q: %w", raw, err)}
-	}
-	return Result{Value: value}
+	return Result{Value: value}, err
 }
 
 // Close ends the process: by the end of its input, and if that does not do, by force.
@@ -180,16 +233,22 @@ func (c *Command) Close() error {
 	p := c.run
 	c.run = nil
 	_ = p.in.Close()
-	stop := time.AfterFunc(10*time.Second, func() { _ = p.cmd.Process.Kill() })
+	stop := time.AfterFunc(10*time.Second, p.end)
 	defer stop.Stop()
 	return p.wait()
 }
 
 // kill ends the process at once.
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill()
+	p.end()
 	_ = p.in.Close()
 	_ = p.wait() // killed, as it says
+}
+
+// end kills the process and its children; a child that got away may hold the output open, so our side is closed.
+func (p *process) end() {
+	killGroup(p.cmd)
+	_ = p.out.Close()
 }
 
 func (p *process) wait() error {

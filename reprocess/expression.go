@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 
@@ -63,14 +62,11 @@ func (e *Expressions) Apply(_ context.Context, in []Record) ([]Result, error) {
 func (*Expressions) Close() error { return nil }
 
 func (e *Expressions) one(r *Record) (value []byte, ok bool, err error) {
-	fields, err := decodeFields(r.Value)
+	fields, raw, err := decodeFields(r.Value)
 	if err != nil {
 		return nil, false, fmt.Errorf("the value is no JSON object: %w", err)
 	}
-	env := make(map[string]any, len(fields)+4)
-	for name, v := range fields {
-		env[name] = v
-	}
+	env := fields
 	env["_partition"], env["_offset"], env["_timestamp"], env["_key"] = int(r.Partition), int(r.Offset), int(r.Timestamp), string(r.Key)
 	if e.where != nil {
 		yes, err := expr.Run(e.where, env)
@@ -82,36 +78,45 @@ func (e *Expressions) one(r *Record) (value []byte, ok bool, err error) {
 		}
 	}
 	if e.keep != nil {
-		for name := range fields {
+		for name := range raw {
 			if !slices.Contains(e.keep, name) {
-				delete(fields, name)
+				delete(raw, name)
 			}
 		}
 	}
 	for _, c := range e.columns {
-		if fields[c.name], err = expr.Run(c.value, env); err != nil {
+		v, err := expr.Run(c.value, env)
+		if err == nil {
+			raw[c.name], err = json.Marshal(v)
+		}
+		if err != nil {
 			return nil, false, fmt.Errorf("column %s: %w", c.name, err)
 		}
 	}
-	value, err = json.Marshal(fields)
+	value, err = json.Marshal(raw) // a field that no column replaces keeps its digits
 	return value, err == nil, err
 }
 
-// decodeFields keeps whole numbers whole.
-func decodeFields(value []byte) (map[string]any, error) {
-	d := json.NewDecoder(bytes.NewReader(value))
-	d.UseNumber()
-	var fields map[string]any
-	if err := d.Decode(&fields); err != nil {
-		return nil, err
+// decodeFields gives the fields as expressions see them, whole numbers whole, and as they are written.
+func decodeFields(value []byte) (map[string]any, map[string]json.RawMessage, error) {
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(value, &raw); err != nil {
+		return nil, nil, err
 	}
-	if _, err := d.Token(); err != io.EOF || fields == nil {
-		return nil, errors.New("want one object")
+	if raw == nil {
+		return nil, nil, errors.New("want one object")
 	}
-	for name, v := range fields {
+	fields := make(map[string]any, len(raw)+4)
+	for name, text := range raw {
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.UseNumber()
+		var v any
+		if err := d.Decode(&v); err != nil {
+			return nil, nil, err
+		}
 		fields[name] = numbers(v)
 	}
-	return fields, nil
+	return fields, raw, nil
 }
 
 func numbers(v any) any {
@@ -134,18 +139,4 @@ func numbers(v any) any {
 		}
 	}
 	return v
-}
-
-// failure finds the reason in a line that a command wrote instead of a row.
-func failure(raw []byte) (why string, ok bool) {
-	if !bytes.Contains(raw, []byte(`"_error"`)) {
-		return "", false
-	}
-	var f struct {
-		Error *string `json:"_error"`
-	}
-	if err := json.Unmarshal(raw, &f); err != nil || f.Error == nil {
-		return "", false
-	}
-	return *f.Error, true
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/reader"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -20,6 +21,10 @@ type Plan struct {
 	Topic  string  `json:"topic"`
 	Ranges []Split `json:"ranges"` // of each partition, as a whole
 	Splits []Split `json:"splits"`
+	// Named says that the job was given offsets, and so these partitions alone.
+	Named bool `json:"named,omitempty"`
+	// Swapped says that the table is one that the job's was swapped into.
+	Swapped bool `json:"swapped,omitempty"`
 }
 
 // Split is a span of offsets of one partition, [From, To).
@@ -56,7 +61,7 @@ func planOf(snap *deltalog.Snapshot, job string) (*Plan, error) {
 
 // makePlan cuts the stream between two places into splits of about so many bytes.
 func makePlan(ctx context.Context, s *stream, job, from, until string, splitBytes int64) (*Plan, error) {
-	p := &Plan{Job: job, Topic: s.topic, Splits: []Split{}}
+	p := &Plan{Job: job, Topic: s.topic, Splits: []Split{}, Named: len(reader.NamedPartitions(from)) > 0}
 	parts, err := s.Partitions(ctx, s.topic)
 	if err != nil {
 		return nil, err

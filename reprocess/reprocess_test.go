@@ -48,7 +48,7 @@ func command() {
 		n := int(r["n"].(float64))
 		switch {
 		case n == 50:
-			fmt.Fprintln(out, `{"_error":"fifty is not liked"}`)
+			fmt.Fprintf(out, "{\"_offset\":%v,\"_error\":\"fifty is not liked\"}\n", r["_offset"])
 		case n%3 == 0:
 			fmt.Fprintln(out, "null")
 		default:

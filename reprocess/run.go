@@ -284,6 +284,9 @@ func (j *Job) runSplits(ctx context.Context, opts RunOptions) error {
 // finished says whether the job has positions of its own: its splits are done then. After a swap the positions of
 // the splits are not in the table any more.
 func (j *Job) finished(ctx context.Context) (bool, error) {
+	if j.plan.Swapped {
+		return true, nil
+	}
 	snap, err := j.sink.Log.Snapshot(ctx)
 	if err != nil {
 		return false, err
@@ -371,7 +374,13 @@ func (j *Job) follow(ctx context.Context) error {
 	for _, r := range j.plan.Ranges {
 		a.only[r.Partition] = span{r.To, -1}
 	}
-	return j.tier(ctx, j.tiering(a, j.plan.Job))
+	cfg := j.tiering(a, j.plan.Job)
+	if j.plan.Named {
+		for _, r := range j.plan.Ranges {
+			cfg.Partitions = append(cfg.Partitions, r.Partition)
+		}
+	}
+	return j.tier(ctx, cfg)
 }
 
 // Status says how far a job is.

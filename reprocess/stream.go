@@ -49,6 +49,7 @@ func (s *stream) look(ctx context.Context) error {
 	parts := table.Partitions(snap, s.topic)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	clear(s.seam) // a restore may have taken positions back
 	for _, p := range parts {
 		if end, ok := table.LakeEnd(snap, s.topic, p); ok {
 			s.seam[p] = end
@@ -165,7 +166,14 @@ func (s *stream) fetchLake(ctx context.Context, r broker.FetchRange, end record.
 		f.Err = fmt.Errorf("read the table of the source: %w", err)
 		return f
 	}
-	if next <= r.From { // nothing is left there
+	if next <= r.From { // nothing is left there, if the table still stands where it did
+		if err := s.look(ctx); err != nil {
+			f.Err = err
+			return f
+		}
+		if now, _ := s.lakeEnd(r.TP.Partition); now < end {
+			return f // it was restored to an older version: the next fetch goes to the log from there
+		}
 		next = end
 	}
 	f.Batches, f.Err = coverTo(batches, min(next, end), r.From)
@@ -212,6 +220,14 @@ func (s *stream) OffsetForTime(ctx context.Context, tp record.TopicPartition, ms
 // Hold implements broker.Source: a job holds back nothing; what retention takes is in the table.
 func (*stream) Hold(context.Context, record.TopicPartition, record.Offset) error {
 	return broker.ErrNoHold
+}
+
+// TopicID implements broker.TopicIdentifier for a log that knows it.
+func (s *stream) TopicID(ctx context.Context, topic string) ([16]byte, error) {
+	if log, ok := s.log.(broker.TopicIdentifier); ok {
+		return log.TopicID(ctx, topic)
+	}
+	return [16]byte{}, nil
 }
 
 // Close closes what the stream itself has opened.

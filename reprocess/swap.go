@@ -2,6 +2,7 @@ package reprocess
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -21,6 +22,8 @@ var (
 	ErrNotShadow = errors.New(`the new table is not in the old one's folder: only a job with "sink: shadow" can be swapped`)
 	// ErrNotSwappable is wrapped by errors about tables that cannot be swapped as they are.
 	ErrNotSwappable = errors.New("the tables cannot be swapped")
+	// ErrSwapped means that the new table was swapped in already.
+	ErrSwapped = errors.New("the new table was swapped in already")
 	// ErrMoving means that the old table grew faster than the new one caught up.
 	ErrMoving = errors.New("the old table grows faster than the new one catches up: stop what fills it, and try again")
 )
@@ -108,6 +111,9 @@ func (j *Job) planSwap(ctx context.Context, old *table.Table, dryRun bool) (r Sw
 	if err := swappable(snapOld, snapNew); err != nil {
 		return r, c, nil, err
 	}
+	if _, done := snapOld.Metadata().Configuration[swappedProperty(j.plan.Job)]; done {
+		return r, c, nil, ErrSwapped
+	}
 	filler, ofJob := snapOld.Metadata().Configuration[committer.FilledByProperty]
 	if !ofJob {
 		filler = j.cfg.Topic
@@ -123,32 +129,32 @@ func (j *Job) planSwap(ctx context.Context, old *table.Table, dryRun bool) (r Sw
 	behind = map[int32]span{}
 	c = deltalog.Commit{ReadVersion: snapOld.Version(), Incarnation: snapOld.Metadata().ID, Operation: "REPLACE TABLE", ReadAll: true,
 		Parameters: map[string]string{"job": j.plan.Job}}
-	for _, p := range table.Partitions(snapOld, filler) {
-		i := slices.IndexFunc(j.plan.Ranges, func(r Split) bool { return r.Partition == p })
-		if i < 0 {
-			return r, c, nil, fmt.Errorf("%w: the job does not have partition %d", ErrNotSwappable, p)
-		}
-		if first := firstOffset(old, snapOld, p); j.plan.Ranges[i].From > first {
-			return r, c, nil, fmt.Errorf("%w: the job begins at offset %d of partition %d, and the old table has rows from %d on", ErrNotSwappable, j.plan.Ranges[i].From, p, first)
-		}
-		oldEnd, _ := table.LakeEnd(snapOld, filler, p)
-		newEnd, ok := table.LakeEnd(snapNew, j.plan.Job, p)
-		if !ok {
-			newEnd = j.plan.Ranges[i].To
-		}
-		if newEnd < oldEnd {
+	next := j.plan.Job
+	if !ofJob {
+		next = filler
+	}
+	for _, p := range j.partitions(snapOld, snapNew, filler) {
+		oldEnd, known := table.LakeEnd(snapOld, filler, p)
+		newEnd, err := j.newEnd(old, snapOld, snapNew, p)
+		switch {
+		case err != nil:
+			return r, c, nil, err
+		case newEnd < oldEnd:
 			behind[p] = span{newEnd, oldEnd}
 			continue
-		}
-		next := j.plan.Job
-		if !ofJob {
-			next = filler
+		case !ofJob && (newEnd > oldEnd || !known):
+			return r, c, nil, fmt.Errorf("%w: the new table is %d offsets ahead in partition %d: wait until tiering of the topic has committed them", ErrNotSwappable, newEnd-oldEnd, p)
 		}
 		c.Txns = append(c.Txns, deltalog.Txn{AppID: table.AppID(next, p), Version: int64(newEnd) - 1})
 		r.Positions[fmt.Sprint(p)] = int64(newEnd)
 	}
 	if len(behind) > 0 {
 		return r, c, behind, nil
+	}
+	if !ofJob {
+		if err := sameRows(snapOld, snapNew); err != nil {
+			return r, c, nil, err
+		}
 	}
 	now := time.Now().UnixMilli()
 	for add := range snapOld.Files() {
@@ -159,22 +165,78 @@ func (j *Job) planSwap(ctx context.Context, old *table.Table, dryRun bool) (r Sw
 		a.Path, a.DataChange = shadowFolder(j.plan.Job)+"/"+add.Path, true
 		c.Adds = append(c.Adds, a)
 	}
-	c.Metadata = swappedMetadata(snapOld.Metadata(), snapNew.Metadata(), ofJob)
+	if c.Metadata, err = j.swappedMetadata(snapOld.Metadata(), snapNew.Metadata(), ofJob); err != nil {
+		return r, c, nil, err
+	}
 	r.Removed, r.Added = len(c.Removes), len(c.Adds)
 	return r, c, nil, nil
 }
 
+// partitions are all that one of the two tables knows.
+func (j *Job) partitions(old, new *deltalog.Snapshot, filler string) []int32 {
+	all := append(table.Partitions(old, filler), table.Partitions(new, j.plan.Job)...)
+	for _, r := range j.plan.Ranges {
+		if r.To > r.From {
+			all = append(all, r.Partition)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// newEnd gives the first offset of a partition that the new table has not decided, if it has everything before it.
+func (j *Job) newEnd(old *table.Table, snapOld, snapNew *deltalog.Snapshot, p int32) (record.Offset, error) {
+	end, ok := table.LakeEnd(snapNew, j.plan.Job, p)
+	i := slices.IndexFunc(j.plan.Ranges, func(r Split) bool { return r.Partition == p })
+	if i < 0 {
+		if !ok {
+			return 0, fmt.Errorf("%w: the job does not have partition %d", ErrNotSwappable, p)
+		}
+		return end, nil // a partition that came later: the job follows it from its first record
+	}
+	planned := j.plan.Ranges[i]
+	if first := firstOffset(old, snapOld, p); planned.From > first {
+		return 0, fmt.Errorf("%w: the job begins at offset %d of partition %d, and the old table has rows from %d on", ErrNotSwappable, planned.From, p, first)
+	}
+	return max(end, planned.To), nil
+}
+
+// sameRows refuses a swap after which the history of a topic would have fewer records, because they became dead letters
+// of the job or because others had appended rows, or more.
+func sameRows(old, new *deltalog.Snapshot) error {
+	a, okA := old.NumRows()
+	b, okB := new.NumRows()
+	if !okA || !okB {
+		return fmt.Errorf("%w: a file does not say how many rows it has, so nothing says that none is lost; optimize the table first", ErrNotSwappable)
+	}
+	if a != b {
+		return fmt.Errorf("%w: the old table has %d rows and the new one %d at the same offsets; verify names them, the job's dead letters say why", ErrNotSwappable, a, b)
+	}
+	return nil
+}
+
+// swappedProperty says that a job's new table was swapped in.
+func swappedProperty(job string) string { return "ledgerlake.swapped." + job }
+
 // swappedMetadata is the old table's identity with the new table's columns, and with its job if the old one had one.
-func swappedMetadata(old, new *deltalog.Metadata, ofJob bool) *deltalog.Metadata {
+func (j *Job) swappedMetadata(old, new *deltalog.Metadata, ofJob bool) (*deltalog.Metadata, error) {
 	m := *old
 	m.SchemaString = new.SchemaString
 	m.Configuration = maps.Clone(old.Configuration)
-	if ofJob {
-		for _, key := range []string{planProperty, committer.FilledByProperty} {
-			m.Configuration[key] = new.Configuration[key]
-		}
+	if m.Configuration == nil {
+		m.Configuration = map[string]string{}
 	}
-	return &m
+	m.Configuration[swappedProperty(j.plan.Job)] = "true"
+	if ofJob {
+		plan := *j.plan
+		plan.Swapped = true // its splits are done, and their positions stay behind
+		raw, err := json.Marshal(plan)
+		if err != nil {
+			return nil, err
+		}
+		m.Configuration[planProperty], m.Configuration[committer.FilledByProperty] = string(raw), j.plan.Job
+	}
+	return &m, nil
 }
 
 // swappable refuses what one commit cannot express.
@@ -239,7 +301,7 @@ func Retire(ctx context.Context, old *table.Table, shadow objstore.Store, job st
 	if err != nil {
 		return 0, err
 	}
-	swapped := false
+	_, swapped := snap.Metadata().Configuration[swappedProperty(job)]
 	for add := range snap.Files() {
 		if strings.HasPrefix(add.Path, shadowFolder(job)+"/") {
 			swapped = true

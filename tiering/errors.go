@@ -55,7 +55,7 @@ func permanent(err error) bool {
 	var changed *table.TopicChangedError
 	var filled *committer.FilledByError
 	return errors.As(err, &filled) || errors.As(err, &gap) || errors.As(err, &ahead) || errors.As(err, &changed) || errors.As(err, &unsupported) ||
-		errors.Is(err, broker.ErrUnknownTopic) || errors.Is(err, broker.ErrClosed) ||
+		errors.Is(err, broker.ErrGiveUp) || errors.Is(err, broker.ErrUnknownTopic) || errors.Is(err, broker.ErrClosed) ||
 		errors.Is(err, committer.ErrIncarnation) || errors.Is(err, committer.ErrInvalidRequest) ||
 		errors.Is(err, deltalog.ErrClosed) || errors.Is(err, deltalog.ErrNotTable) || errors.Is(err, deltalog.ErrInvalidCommit)
 }

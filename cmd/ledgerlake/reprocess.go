@@ -75,7 +75,7 @@ JOB.yaml:
   keep: [user, amount]             fields that are kept; default all
   columns: [{name: total, value: amount * 2}]
   command: [python3, classify.py]  instead of where, keep and columns: gets a JSON object a line, and answers each
-                                   line with the new row as one line, or null for none
+                                   line with the new row as one line, with its _offset, or null for none
   schema: columns.json             columns of the new table; default: inferred
 
 Then: reprocess verify JOB.yaml, reprocess swap JOB.yaml, reprocess retire JOB.yaml.`,

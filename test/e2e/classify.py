@@ -15,4 +15,4 @@ for line in sys.stdin:
         kind = "large"
     else:
         kind = "plain"
-    print(json.dumps({"n": record["n"], "amount": amount, "class": kind, "model": version}))
+    print(json.dumps({"_offset": record["_offset"], "n": record["n"], "amount": amount, "class": kind, "model": version}))
