@@ -16,22 +16,33 @@ expected=$here/kgo-expected.txt
 names=$(grep -v '^#' "$expected" | awk '{print $2}' | grep -v / | paste -sd'|')
 run=${1:-^($names)\$}
 
-rm -rf "$out/kgo" "$out/ready.json"
-mkdir -p "$out/kgo"
-"$top/bin/ledgerlake" serve --dir "$out/kgo" --kafka-listen 127.0.0.1:0 --partitions 4 \
-  --ready-file "$out/ready.json" >"$out/serve.log" 2>&1 &
-pid=$!
-trap 'kill "$pid" 2>/dev/null || true; wait "$pid" 2>/dev/null || true' EXIT
-for _ in $(seq 150); do
-  [ ! -s "$out/ready.json" ] || break
-  kill -0 "$pid" 2>/dev/null || { echo "kgo.sh: serve ended, see $out/serve.log" >&2; exit 1; }
-  sleep 0.1
-done
-addr=$(sed -n 's/.*"kafka":"\([^"]*\)".*/\1/p' "$out/ready.json")
-[ -n "$addr" ] || { echo "kgo.sh: serve does not get ready, see $out/serve.log" >&2; exit 1; }
+rm -rf "$out/kgo" "$out/kgo-users" "$out"/ready*.json "$out/users"
+mkdir -p "$out/kgo" "$out/kgo-users"
+user=kgo:conformance
+(umask 077 && echo "$user" >"$out/users")
+pids=()
+trap 'kill "${pids[@]}" 2>/dev/null || true; wait "${pids[@]}" 2>/dev/null || true' EXIT
+
+# serve NAME ARG...: starts a server whose address is in $addr when it is ready
+serve() {
+  local name=$1 ready=$out/ready-$1.json log=$out/serve-$1.log
+  shift
+  "$top/bin/ledgerlake" serve --dir "$out/$name" --kafka-listen 127.0.0.1:0 --http-listen "" --ready-file "$ready" "$@" >"$log" 2>&1 &
+  pids+=($!)
+  for _ in $(seq 150); do
+    [ ! -s "$ready" ] || break
+    kill -0 "${pids[-1]}" 2>/dev/null || { echo "kgo.sh: serve ended, see $log" >&2; exit 1; }
+    sleep 0.1
+  done
+  addr=$(sed -n 's/.*"kafka":"\([^"]*\)".*/\1/p' "$ready")
+  [ -n "$addr" ] || { echo "kgo.sh: serve does not get ready, see $log" >&2; exit 1; }
+}
+serve kgo-users --kafka-users "$out/users"
+users=$addr
+serve kgo --partitions 4
 
 cd "$top"
-KGO_SEEDS=$addr KGO_TEST_RF=1 KGO_LOG_LEVEL=none KGO_TEST_RECORDS=${KGO_TEST_RECORDS:-20000} \
+KGO_SEEDS=$addr KGO_TEST_SCRAM_SEEDS=$users KGO_TEST_SCRAM=$user KGO_TEST_RF=1 KGO_LOG_LEVEL=none KGO_TEST_RECORDS=${KGO_TEST_RECORDS:-20000} \
   "${GO:-go}" test -count=1 -timeout 20m -v -run "$run" github.com/twmb/franz-go/pkg/kgo >"$out/kgo.log" 2>&1 || true
 
 sed -nE 's/^ *--- (PASS|FAIL|SKIP): ([^ ]+) .*/\1 \2/p' "$out/kgo.log" | sort -k2 >"$out/kgo-seen.txt"
