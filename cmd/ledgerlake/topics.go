@@ -43,14 +43,9 @@ func (p *topicPlan) openTable(ctx context.Context) (*table.Table, string, error)
 	cfg := table.Config{Topic: p.topic, Logger: p.log, Log: deltalog.Config{NoFiles: p.noFiles}}
 	t, err := table.Open(ctx, store, cfg)
 	if err == nil {
-		format := p.format
-		if format == "" || format == "auto" {
-			format = tiering.FormatRaw
-			if s, err := t.PayloadSchema(); err != nil {
-				return nil, "", err
-			} else if s.NumFields() > 0 {
-				format = tiering.FormatJSON
-			}
+		format, err := p.formatOf(t)
+		if err != nil {
+			return nil, "", errors.Join(err, t.Close())
 		}
 		return t, format, nil
 	}
@@ -81,12 +76,36 @@ func (p *topicPlan) openTable(ctx context.Context) (*table.Table, string, error)
 	return t, format, nil
 }
 
-// open makes the tierer of the topic.
+// formatOf gives the format of the values of a table that is there: what the user says, or what its columns tell.
+func (p *topicPlan) formatOf(t *table.Table) (string, error) {
+	if p.format != "" && p.format != "auto" {
+		return p.format, nil
+	}
+	s, err := t.PayloadSchema()
+	if err != nil {
+		return "", err
+	}
+	if s.NumFields() > 0 {
+		return tiering.FormatJSON, nil
+	}
+	return tiering.FormatRaw, nil
+}
+
+// open makes the tierer of the topic, with its table.
 func (p *topicPlan) open(ctx context.Context) (*tiering.Tierer, *table.Table, error) {
 	t, format, err := p.openTable(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
+	tr, err := p.tierer(ctx, t, format)
+	if err != nil {
+		return nil, nil, errors.Join(err, t.Close())
+	}
+	return tr, t, nil
+}
+
+// tierer makes the tierer of the topic on an open table.
+func (p *topicPlan) tierer(ctx context.Context, t *table.Table, format string) (*tiering.Tierer, error) {
 	cfg := p.tiering
 	cfg.Source, cfg.Topic, cfg.App = p.source, p.topic, p.app
 	cfg.Table, cfg.Format, cfg.Logger = t, format, p.log
@@ -94,12 +113,12 @@ func (p *topicPlan) open(ctx context.Context) (*tiering.Tierer, *table.Table, er
 	cfg.DeadLetterStore = func(ctx context.Context) (objstore.Store, error) {
 		return p.openStore(ctx, p.tableURL+"_dead_letters")
 	}
-	tr, err := tiering.Open(ctx, cfg)
-	return tr, t, err
+	return tiering.Open(ctx, cfg)
 }
 
 // tierers runs a tierer for each topic of a served log, also for topics made later. A topic that fails is
-// tried again with a growing delay and never holds up the others (I7).
+// tried again with a growing delay and never holds up the others (I7). Its table stays open meanwhile: history is
+// read from it (I4).
 type tierers struct {
 	plan func(topic string) *topicPlan
 	log  *slog.Logger
@@ -108,11 +127,13 @@ type tierers struct {
 	live map[string]*tierer
 }
 
+// tierer is what a topic has from its first run to its last; guarded by tierers.mu.
 type tierer struct {
-	tr         *tiering.Tierer
-	table      *table.Table
-	partitions int32                   // that it reads
-	stop       context.CancelCauseFunc // ends this run
+	table       *table.Table // nil until it is opened or made
+	incarnation string       // of the table when it was opened
+	tr          *tiering.Tierer
+	partitions  int32                   // that it reads
+	stop        context.CancelCauseFunc // ends this run
 }
 
 // errMorePartitions ends the run of a tierer, which reads the partitions that it began with.
@@ -165,14 +186,16 @@ func (t *tierers) start(ctx context.Context, topic string, partitions int32) {
 		}
 		return
 	}
-	t.live[topic] = &tierer{}
-	t.wg.Go(func() { t.run(ctx, topic) })
+	x := &tierer{}
+	t.live[topic] = x
+	t.wg.Go(func() { t.run(ctx, topic, x) })
 }
 
-func (t *tierers) run(ctx context.Context, topic string) {
+func (t *tierers) run(ctx context.Context, topic string, x *tierer) {
+	defer t.closeTable(topic, x)
 	delay := time.Second
 	for ctx.Err() == nil {
-		err := t.runOnce(ctx, topic)
+		err := t.runOnce(ctx, topic, x)
 		if ctx.Err() != nil {
 			if err != nil && !errors.Is(err, context.Canceled) {
 				t.log.Error("tiering ended with an error", "topic", topic, "error", err)
@@ -198,26 +221,77 @@ func (t *tierers) run(ctx context.Context, topic string) {
 	}
 }
 
-func (t *tierers) runOnce(ctx context.Context, topic string) error {
+func (t *tierers) runOnce(ctx context.Context, topic string, x *tierer) error {
 	plan := t.plan(topic)
 	parts, err := plan.source.Partitions(ctx, topic)
 	if err != nil {
 		return err
 	}
-	tr, tab, err := plan.open(ctx)
+	tab, format, err := t.openTable(ctx, plan, x)
+	if err != nil {
+		return err
+	}
+	tr, err := plan.tierer(ctx, tab, format)
 	if err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	t.mu.Lock()
-	t.live[topic] = &tierer{tr: tr, table: tab, partitions: int32(len(parts)), stop: stop}
+	x.tr, x.partitions, x.stop = tr, int32(len(parts)), stop
 	t.mu.Unlock()
 	err = tr.Run(ctx)
 	if cause := context.Cause(ctx); errors.Is(cause, errMorePartitions) && (err == nil || errors.Is(err, context.Canceled)) {
 		err = cause
 	}
-	return errors.Join(err, tr.Close(), tab.Log.Close())
+	return errors.Join(err, tr.Close())
+}
+
+// openTable gives the table of a topic: the one that is open, as long as it is there. One that was dropped, or made
+// again with perhaps other columns, is opened anew.
+func (t *tierers) openTable(ctx context.Context, plan *topicPlan, x *tierer) (*table.Table, string, error) {
+	t.mu.Lock()
+	old, incarnation := x.table, x.incarnation
+	t.mu.Unlock()
+	if old != nil {
+		snap, err := old.Refresh(ctx)
+		if err == nil && snap.Metadata().ID == incarnation {
+			format, err := plan.formatOf(old)
+			return old, format, err
+		}
+		if err != nil && !errors.Is(err, deltalog.ErrNotTable) {
+			return nil, "", fmt.Errorf("read table %s: %w", plan.tableURL, err)
+		}
+	}
+	tab, format, err := plan.openTable(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	snap, err := tab.Refresh(ctx)
+	if err != nil {
+		return nil, "", errors.Join(fmt.Errorf("read table %s: %w", plan.tableURL, err), tab.Close())
+	}
+	t.mu.Lock()
+	x.table, x.incarnation = tab, snap.Metadata().ID
+	t.mu.Unlock()
+	if old != nil {
+		err = old.Close()
+	}
+	return tab, format, err
+}
+
+// closeTable closes the table after the last run. At the end of the engine it is still the topic's: who reads on
+// is told that it is closed, and not that there is no history.
+func (t *tierers) closeTable(topic string, x *tierer) {
+	t.mu.Lock()
+	tab := x.table
+	t.mu.Unlock()
+	if tab == nil {
+		return
+	}
+	if err := tab.Close(); err != nil {
+		t.log.Error("close table", "topic", topic, "error", err)
+	}
 }
 
 // stats gives the counters of every topic that runs.

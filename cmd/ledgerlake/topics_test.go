@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/broker/local"
+	"github.com/ledgerlake/ledgerlake/committer"
+	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/internal/vfs"
+	"github.com/ledgerlake/ledgerlake/objstore"
+	"github.com/ledgerlake/ledgerlake/objstore/mem"
+	"github.com/ledgerlake/ledgerlake/reader"
+	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/table"
+)
+
+const tieredTopic = "a"
+
+// tiererRig is a log of one topic and its tierer, whose runs end when the table has what the log has.
+type tiererRig struct {
+	t       *testing.T
+	log     *local.Log
+	store   *mem.Store // of the table
+	tierers *tierers
+	tierer  *tierer
+	history *reader.History
+}
+
+func newTiererRig(t *testing.T) *tiererRig {
+	t.Helper()
+	log, err := local.Open(t.Context(), local.Config{Dir: "/log", FS: vfs.NewMem()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = log.Close() })
+	if _, err := log.CreateTopic(t.Context(), tieredTopic, broker.TopicConfig{Partitions: 1, Tiered: true}); err != nil {
+		t.Fatal(err)
+	}
+	r := &tiererRig{t: t, log: log, store: mem.New(), tierer: &tierer{}}
+	dead := mem.New()
+	e := &engine{log: log, cfg: engineConfig{lake: "lake", format: "json", log: slog.New(slog.DiscardHandler),
+		openStore: func(_ context.Context, url string) (objstore.Store, error) {
+			if url == "lake/"+tieredTopic {
+				return r.store, nil
+			}
+			return dead, nil
+		}}}
+	e.cfg.tiering.UntilEnd = true
+	r.tierers = newTierers(e.plan, e.cfg.log)
+	r.tierers.live[tieredTopic] = r.tierer
+	t.Cleanup(func() { r.tierers.closeTable(tieredTopic, r.tierer) })
+	if r.history, err = reader.NewHistory(reader.HistoryConfig{Table: r.tierers.table, MaxStale: 1}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.history.Close() })
+	return r
+}
+
+func (r *tiererRig) append(n int) {
+	r.t.Helper()
+	b := record.NewBuilder(record.None)
+	b.Append(1, nil, fmt.Appendf(nil, `{"n":%d}`, n), nil)
+	raw, err := b.Build(0)
+	if err == nil {
+		_, err = r.log.Append(r.t.Context(), record.TopicPartition{Topic: tieredTopic}, raw)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *tiererRig) run() error { return r.tierers.runOnce(r.t.Context(), tieredTopic, r.tierer) }
+
+// readable checks that history gives what is before end.
+func (r *tiererRig) readable(end record.Offset) {
+	r.t.Helper()
+	for at := record.Offset(0); at < end; {
+		_, next, err := r.history.Fetch(r.t.Context(), record.TopicPartition{Topic: tieredTopic}, at, 1<<20)
+		if err != nil || next == at {
+			r.t.Fatalf("history at %d of %d: next %d, %v", at, end, next, err)
+		}
+		at = next
+	}
+}
+
+// open gives the table that readers are given.
+func (r *tiererRig) open() *table.Table {
+	r.t.Helper()
+	tab, ok := r.tierers.table(tieredTopic)
+	if !ok {
+		r.t.Fatal("the topic has no table")
+	}
+	return tab
+}
+
+// While tiering fails, the history that the table holds stays readable (I4): between runs, and after a failed one.
+func TestHistoryOfFailedTierer(t *testing.T) {
+	r := newTiererRig(t)
+	r.append(1)
+	if err := r.run(); err != nil {
+		t.Fatal(err)
+	}
+	r.readable(1)
+	tab := r.open()
+	snap, err := tab.Refresh(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta := *snap.Metadata()
+	meta.Configuration = map[string]string{committer.FilledByProperty: "job"}
+	if _, err := tab.Log.Commit(t.Context(), deltalog.Commit{ReadVersion: snap.Version(), Operation: "SET TBLPROPERTIES", Metadata: &meta}); err != nil {
+		t.Fatal(err)
+	}
+	r.append(2)
+	for range 2 {
+		var filled *committer.FilledByError
+		if err := r.run(); !errors.As(err, &filled) {
+			t.Fatalf("run = %v, want a FilledByError", err)
+		}
+		r.readable(1)
+	}
+	if r.open() != tab {
+		t.Error("the table was opened again")
+	}
+}
+
+// A table that was dropped is made again by the next run, and readers get the new one.
+func TestTierersReopenDroppedTable(t *testing.T) {
+	r := newTiererRig(t)
+	r.append(1)
+	if err := r.run(); err != nil {
+		t.Fatal(err)
+	}
+	old := r.open()
+	var names []string
+	for o, err := range r.store.List(t.Context(), objstore.ListOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, o.Key)
+	}
+	for _, n := range names {
+		if err := r.store.Delete(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.append(2)
+	if err := r.run(); err != nil {
+		t.Fatal(err)
+	}
+	r.readable(2)
+	if _, err := old.Log.Snapshot(t.Context()); !errors.Is(err, deltalog.ErrClosed) {
+		t.Errorf("the dropped table: %v, want ErrClosed", err)
+	}
+}
+
+// The table of a deleted topic is closed, and nobody is given it any more.
+func TestTierersCloseDeletedTopic(t *testing.T) {
+	r := newTiererRig(t)
+	r.append(1)
+	if err := r.run(); err != nil {
+		t.Fatal(err)
+	}
+	tab := r.open()
+	if err := r.log.DeleteTopic(t.Context(), tieredTopic); err != nil {
+		t.Fatal(err)
+	}
+	r.tierers.run(t.Context(), tieredTopic, r.tierer)
+	if _, ok := r.tierers.table(tieredTopic); ok {
+		t.Error("a deleted topic has a table")
+	}
+	if _, err := tab.Log.Snapshot(t.Context()); !errors.Is(err, deltalog.ErrClosed) {
+		t.Errorf("its table: %v, want ErrClosed", err)
+	}
+}
