@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"context"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -31,7 +32,7 @@ func (s *Server) saslAuthenticate(r *request) (kmsg.Response, error) {
 		}
 		return resp, nil
 	}
-	out, user, done, err := p.step(s, req.SASLAuthBytes)
+	out, user, done, err := p.step(r.ctx, s, req.SASLAuthBytes)
 	if err == nil && done && p.user != "" && user != p.user {
 		err = errOtherUser
 	}
@@ -54,8 +55,12 @@ func (s *Server) saslAuthenticate(r *request) (kmsg.Response, error) {
 }
 
 // step gives the mechanism the peer's next message.
-func (p *proof) step(s *Server, in []byte) (out []byte, user string, done bool, err error) {
+func (p *proof) step(ctx context.Context, s *Server, in []byte) (out []byte, user string, done bool, err error) {
 	if p.chosen == mechanismPlain {
+		if err := s.hashing.Acquire(ctx, 1); err != nil {
+			return nil, "", false, err
+		}
+		defer s.hashing.Release(1)
 		user, err = s.cfg.Users().CheckPlain(in)
 		return []byte{}, user, err == nil, err
 	}

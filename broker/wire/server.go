@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"runtime"
 	"sync"
 	"time"
 
@@ -33,6 +34,7 @@ type Server struct {
 	txns    *txnCoordinator     // nil when the Log takes no transactions
 	budget  *semaphore.Weighted // request bytes
 	answers *semaphore.Weighted // bytes of answers
+	hashing *semaphore.Weighted // passwords that are hashed at a time: strangers must not take the processors
 
 	// pollCtx ends when the server drains: it ends long polls. hardCtx ends when the drain time is over.
 	pollCtx context.Context
@@ -94,6 +96,7 @@ func newServer(ctx context.Context, cfg Config) (*Server, error) {
 	s.table = buildTable(cfg.Log)
 	s.budget = semaphore.NewWeighted(cfg.requestMemory())
 	s.answers = semaphore.NewWeighted(cfg.answerMemory())
+	s.hashing = semaphore.NewWeighted(max(1, int64(runtime.GOMAXPROCS(0)/2)))
 	s.pollCtx, s.poll = context.WithCancel(context.Background())
 	s.hardCtx, s.hard = context.WithCancel(context.Background())
 	s.topics = &topicCache{log: cfg.Log, maxAge: time.Second}

@@ -132,8 +132,8 @@ func (u *Users) CheckPlain(in []byte) (string, error) {
 		return "", err
 	}
 	c, ok := u.lookup(SHA512, name)
-	if !ok {
-		c, ok = u.lookup(SHA256, name)
+	if other, found := u.lookup(SHA256, name); !ok && found {
+		c, ok = other, true // else the hash of one who is not there takes as long as that of one who is
 	}
 	if !c.matches(password) || !ok {
 		return "", ErrAuth
