@@ -1,9 +1,12 @@
 package local
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -13,6 +16,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
@@ -638,4 +643,67 @@ func TestDroppedNameUsedAgain(t *testing.T) {
 	mustClose(t, l)
 	l = mustOpen(t, smallConfig(mem))
 	mustClose(t, l)
+}
+
+// pressed compresses a plain batch as hard as it goes, as a producer with a high level does.
+func pressed(t *testing.T, raw []byte, codec record.Codec) []byte {
+	t.Helper()
+	out := bytes.NewBuffer(bytes.Clone(raw[:record.HeaderSize]))
+	w, err := gzip.NewWriterLevel(out, gzip.BestCompression)
+	if codec == record.Zstd {
+		z, zerr := zstd.NewWriter(out, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithEncoderCRC(false))
+		if err = zerr; err == nil {
+			_, err = z.Write(raw[record.HeaderSize:])
+			err = errors.Join(err, z.Close())
+		}
+	} else if err == nil {
+		_, err = w.Write(raw[record.HeaderSize:])
+		err = errors.Join(err, w.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := out.Bytes()
+	binary.BigEndian.PutUint32(n[8:], uint32(len(n)-12))
+	binary.BigEndian.PutUint16(n[21:], uint16(codec))
+	binary.BigEndian.PutUint32(n[17:], crc32.Checksum(n[21:], crc32.MakeTable(crc32.Castagnoli)))
+	return n
+}
+
+// TestCompactWellCompressed: a superseded record goes, also when its batch was compressed so well that it is
+// larger without it. Else the key would be back when its tombstone has had its time.
+func TestCompactWellCompressed(t *testing.T) {
+	for _, codec := range []record.Codec{record.Gzip, record.Zstd} {
+		t.Run(codec.String(), func(t *testing.T) {
+			now := newClock()
+			cfg := smallConfig(vfs.NewMem())
+			cfg.Clock = now.time
+			l := mustOpen(t, cfg)
+			defer mustClose(t, l)
+			p := tp("t", 0)
+			mustCreate(t, l, "t", compactConfig())
+			b := record.NewBuilder(record.None)
+			b.Append(start.UnixMilli(), []byte("deleted"), []byte("v"), nil)
+			for i := range 400 {
+				b.Append(start.UnixMilli(), fmt.Appendf(nil, "key-%d", i), fmt.Appendf(nil, `{"id":%d,"name":"customer %d","city":"c%d"}`, i*7919, i*31, i%17), nil)
+			}
+			raw, err := b.Build(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustAppend(t, l, p, pressed(t, raw, codec))
+			mustAppend(t, l, p, kvBatch(t, record.None, kv{"deleted", "-"}))
+			for i := range 8 {
+				mustAppend(t, l, p, kvBatch(t, record.None, kv{fmt.Sprint("z", i), fmt.Sprintf("%0400d", i)}))
+			}
+			for range 2 {
+				mustCompact(t, l)
+				now.pass(2 * time.Hour)
+			}
+			left := state(mustScan(t, l, p, 0))
+			if v, ok := left["deleted"]; ok || len(left) != 408 {
+				t.Errorf("%d keys, want 408; the deleted one: %q", len(left), v)
+			}
+		})
+	}
 }

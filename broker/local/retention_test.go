@@ -3,6 +3,8 @@ package local
 import (
 	"errors"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -128,5 +130,67 @@ func TestRetentionLeavesCompactedTopics(t *testing.T) {
 	}
 	if start, _ := p.expired(1 << 40); start != -1 {
 		t.Errorf("retention moves the log start of a compacted topic to %d", start)
+	}
+}
+
+// cleanHook calls a function once, when the files of new segments are durable and not yet put into place.
+type cleanHook struct {
+	vfs.FS
+	call atomic.Pointer[func()]
+}
+
+func (h *cleanHook) SyncDir(name string) error {
+	if strings.Contains(name, cleanDir) {
+		if f := h.call.Swap(nil); f != nil {
+			(*f)()
+		}
+	}
+	return h.FS.SyncDir(name)
+}
+
+// TestDropWhileCompacting: retention takes the first segment of a swap, which then comes to nothing. The old
+// segments that stay are still to be cleaned before the tombstones behind them go: no deleted key comes back.
+func TestDropWhileCompacting(t *testing.T) {
+	now := newClock()
+	h := &cleanHook{FS: vfs.NewMem()}
+	l := mustOpen(t, Config{Dir: "log", FS: h, Clock: now.time})
+	defer mustClose(t, l)
+	p := tp("t", 0)
+	cfg := compactConfig()
+	cfg.SegmentBytes, cfg.MaxMessageBytes = 8<<20, 10<<20
+	mustCreate(t, l, "t", cfg)
+	big, n := strings.Repeat("x", 4<<20), 0
+	add := func(k int) {
+		for range k {
+			mustAppend(t, l, p, kvBatch(t, record.None, kv{fmt.Sprint("fill", n), big}))
+			n++
+		}
+	}
+	add(2)
+	mustAppend(t, l, p, kvBatch(t, record.None, kv{"deleted", "v"}))
+	add(18) // more than one swap takes
+	mustAppend(t, l, p, kvBatch(t, record.None, kv{"deleted", "-"}))
+	add(3)
+	called := false
+	f := func() {
+		called = true
+		_, err := l.DeleteRecords(t.Context(), p, 2)
+		if err = errors.Join(err, l.Checkpoint()); err != nil {
+			t.Error(err)
+		}
+	}
+	h.call.Store(&f)
+	for range 3 {
+		mustCompact(t, l)
+		now.pass(2 * time.Hour)
+		if v, ok := state(mustScan(t, l, p, 0))["deleted"]; ok {
+			t.Fatalf("a deleted key is back: %q", v)
+		}
+	}
+	if !called {
+		t.Fatal("nothing was swapped")
+	}
+	if got := len(state(mustScan(t, l, p, 0))); got != n-2 {
+		t.Errorf("%d keys are left, want %d", got, n-2)
 	}
 }

@@ -26,6 +26,7 @@ type rewriter struct {
 	out     *seg  // the new segment that is being written
 	group   int64 // size of the old segments that are in it
 	written int64 // in this swap
+	lost    *seg  // the first new segment of the last swap
 	changed bool  // something was left out since the swap began
 	it      record.Iterator
 	b       map[record.Codec]*record.Builder
@@ -44,6 +45,9 @@ func (c *cleaning) rewrite() error {
 		err := r.segment(s)
 		if err == nil && (i == len(c.segs)-1 || c.segs[i+1].info.Base >= c.mapEnd || r.written >= max(4*c.cfg.SegmentBytes, minSwapBytes)) {
 			err = r.commit()
+			if err == nil && r.lost != nil && !c.p.has(r.lost) { // retention took an old segment: what is left of the swap is dirty
+				return r.abandon()
+			}
 		}
 		if err != nil {
 			return errors.Join(err, r.abandon())
@@ -184,9 +188,6 @@ func (r *rewriter) batch(s *seg, b record.Batch) error {
 	raw, err := bld.Build(-1)
 	if err != nil {
 		return err
-	}
-	if len(raw) >= b.Size() { // the producer compresses better than we do
-		return r.put(b.Raw, b.BatchHeader)
 	}
 	r.changed = true
 	if b.LogAppendTime() {

@@ -57,6 +57,7 @@ func (r *rewriter) commit() error {
 	}
 	r.p.swap, r.p.changed = r.swap, true
 	r.p.mu.Unlock()
+	r.lost = r.swap.new[0]
 	r.swap = nil // the checkpoint's from here on
 	return r.l.checkpointLocked()
 }
