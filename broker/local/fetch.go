@@ -94,6 +94,9 @@ func (l *Log) Fetch(ctx context.Context, ranges []broker.FetchRange, opts broker
 
 // limited tells whether a limit, or the end of a segment, kept back what is there: then waiting is no use.
 func (f *fetch) limited(out []broker.Fetched) bool {
+	if f.got == 0 { // the first batch comes whatever the limits: compaction has left none
+		return false
+	}
 	for i := range out {
 		next := f.ranges[i].From
 		for b := out[i].Batches; len(b) > 0; {

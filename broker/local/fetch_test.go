@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -157,5 +158,60 @@ func TestOffsetForTime(t *testing.T) {
 		if got, err := l.OffsetForTime(t.Context(), tp("t", 0), ms); err != nil || got != want {
 			t.Fatalf("time %d: offset %d, want %d, %v", ms-base, got, want, err)
 		}
+	}
+}
+
+// TestFetchWaitsBehindCleaned: a fetch whose records compaction has left out, with an open transaction behind
+// them, waits as it was asked to and does not answer with nothing at once; the end of the transaction wakes it.
+func TestFetchWaitsBehindCleaned(t *testing.T) {
+	now := newClock()
+	cfg := smallConfig(vfs.NewMem())
+	cfg.Clock = now.time
+	l := mustOpen(t, cfg)
+	defer mustClose(t, l)
+	p := tp("t", 0)
+	mustCreate(t, l, "t", compactConfig())
+	pad := strings.Repeat("x", 600)
+	for i := range 4 {
+		mustAppend(t, l, p, kvBatch(t, record.None, kv{fmt.Sprint("k", i), pad}))
+	}
+	for i := range 40 { // deletes of them, over and over
+		mustAppend(t, l, p, kvBatch(t, record.None, kv{fmt.Sprint("k", i%4), "-"}))
+	}
+	txn := record.NewBuilder(record.None)
+	txn.ProducerID, txn.ProducerEpoch, txn.BaseSequence, txn.Transactional = 1, 0, 0, true
+	txn.Append(start.UnixMilli(), []byte("open"), []byte(strings.Repeat("y", 1200)), nil)
+	raw, err := txn.Build(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := mustAppend(t, l, p, raw)
+	mustAppend(t, l, p, kvBatch(t, record.None, kv{"z", pad}))
+	for range 2 {
+		mustCompact(t, l)
+		now.pass(2 * time.Hour)
+	}
+	b, err := l.Bounds(t.Context(), p)
+	if err != nil || b.Stable != open.Base || b.Stable >= b.End {
+		t.Fatalf("%+v %v", b, err)
+	}
+	ranges := []broker.FetchRange{{TP: p, From: 10, MaxBytes: 1 << 20}}
+	opts := broker.FetchOptions{MinBytes: 1, MaxWait: time.Hour, Isolation: broker.ReadCommitted}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got, err := l.Fetch(gone, ranges, opts); !errors.Is(err, context.Canceled) {
+		t.Fatalf("nothing is there, and it does not wait: %d bytes, %v", len(got[0].Batches), err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := l.AppendMarker(t.Context(), p, broker.TxnMarker{ProducerID: 1, Commit: true})
+		ended <- err
+	}()
+	got, err := l.Fetch(t.Context(), ranges, opts)
+	if err != nil || got[0].Err != nil || len(got[0].Batches) == 0 {
+		t.Fatalf("after the end: %v %v", got, err)
+	}
+	if err := <-ended; err != nil {
+		t.Fatal(err)
 	}
 }
