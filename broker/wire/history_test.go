@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -124,5 +125,61 @@ func TestHistoryGap(t *testing.T) {
 	}
 	if got := consume(t, ctx, client(t, s, at(35)), 25); got[0].Offset != 35 {
 		t.Fatalf("behind the gap: %d", got[0].Offset)
+	}
+}
+
+// markerHistory is the lake of [0, 2): a record and the marker of its transaction, which is a hole.
+type markerHistory struct{ fakeHistory }
+
+func (markerHistory) Start(context.Context, record.TopicPartition) (record.Offset, bool) {
+	return 0, true
+}
+
+func (markerHistory) Fetch(_ context.Context, _ record.TopicPartition, from record.Offset, _ int) ([]byte, record.Offset, error) {
+	if from > 0 {
+		return nil, 2, nil
+	}
+	b := record.NewBuilder(record.None)
+	b.AppendAt(0, 1000, nil, []byte("tiered"), nil)
+	raw, err := b.Build(0)
+	return raw, 1, err
+}
+
+// I4: over a hole at the seam the log answers with the isolation that was asked for: a read_committed consumer is
+// given neither what was aborted nor what is open.
+func TestHistoryIsolation(t *testing.T) {
+	log := newMemLog(t)
+	s := start(t, log, func(c *Config) { c.History = markerHistory{}; c.DefaultPartitions = 1 })
+	ctx := within(t, 20*time.Second)
+	cl := client(t, s, kgo.TransactionalID("x"))
+	transact(t, ctx, cl, "t", kgo.TryCommit, "tiered") // 0, marker 1
+	transact(t, ctx, cl, "t", kgo.TryAbort, "aborted") // 2, marker 3
+	transact(t, ctx, cl, "t", kgo.TryCommit, "good")   // 4, marker 5
+	open := client(t, s, kgo.TransactionalID("y"))
+	if err := open.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	if err := open.ProduceSync(ctx, &kgo.Record{Topic: "t", Value: []byte("open")}).FirstErr(); err != nil { // 6
+		t.Fatal(err)
+	}
+	if _, err := log.DeleteRecords(ctx, record.TopicPartition{Topic: "t"}, 2); err != nil { // as retention does
+		t.Fatal(err)
+	}
+	at := func(o int64) kgo.Opt {
+		return kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"t": {0: kgo.NewOffset().At(o)}})
+	}
+	rc := client(t, s, at(0), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	if got := valuesOf(consume(t, ctx, rc, 2)); !slices.Equal(got, []string{"good", "tiered"}) {
+		t.Fatalf("a read_committed consumer got %v", got)
+	}
+	if err := open.EndTransaction(ctx, kgo.TryCommit); err != nil { // what comes next shows that nothing came between
+		t.Fatal(err)
+	}
+	if got := valuesOf(consume(t, ctx, rc, 1)); !slices.Equal(got, []string{"open"}) {
+		t.Fatalf("behind the open transaction: %v", got)
+	}
+	ru := client(t, s, at(1)) // in the hole
+	if got := valuesOf(consume(t, ctx, ru, 3)); !slices.Equal(got, []string{"aborted", "good", "open"}) {
+		t.Fatalf("a read_uncommitted consumer got %v", got)
 	}
 }
