@@ -71,6 +71,9 @@ func (c *txnCoordinator) init(ctx context.Context, id string, timeout time.Durat
 	if err := c.bump(ctx, &next); err != nil {
 		return producerID{}, err
 	}
+	if known.id < 0 { // a new instance: nobody who had an older epoch may be told this one
+		next.lastProducer, next.lastEpoch = -1, -1
+	}
 	if err := c.save(ctx, t, next); err != nil {
 		return producerID{}, err
 	}

@@ -407,6 +407,48 @@ func TestTxnInit(t *testing.T) {
 	}
 }
 
+// A new instance, which names no producer, fences the old one for good: that asks for the next epoch as after a
+// lost answer (KIP-360), and must not be given that of its successor, nor append or end in its place.
+func TestTxnInitFencesZombie(t *testing.T) {
+	ctx := t.Context()
+	log := txnLog(t)
+	c := testTxns(t, log, nil)
+	get := func(known producerID) producerID {
+		t.Helper()
+		p, err := c.init(ctx, "x", time.Minute, known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	for _, open := range []bool{false, true} {
+		old := get(nop)
+		if open { // the new instance aborts it
+			if err := c.add(ctx, "x", old, []record.TopicPartition{tp0}, true); err != nil {
+				t.Fatal(err)
+			}
+		}
+		next := get(nop)
+		c = testTxns(t, log, nil) // also after a restart
+		if p, err := c.init(ctx, "x", time.Minute, old); !errors.Is(err, errTxnFenced) {
+			t.Fatalf("the zombie %+v got %+v, %v; its successor has %+v", old, p, err, next)
+		}
+		if err := c.add(ctx, "x", next, []record.TopicPartition{tp0}, true); err != nil {
+			t.Fatal(err)
+		}
+		if leave, err := c.enter("x", old, tp0); err == nil {
+			leave()
+			t.Error("the zombie appends to the transaction of its successor")
+		}
+		if _, err := c.end(ctx, "x", old, false, true); err == nil {
+			t.Error("the zombie ends the transaction of its successor")
+		}
+		if again := get(next); again.epoch <= next.epoch {
+			t.Errorf("the successor %+v got %+v", next, again)
+		}
+	}
+}
+
 // KIP-890: each end gives the next epoch, an abort of nothing too; the same end again gives the same answer, the
 // other one is refused; the last epoch gives a new id.
 func TestTxnEndBumps(t *testing.T) {
