@@ -246,11 +246,15 @@ func lostParameters(lost []committer.Range) map[string]string {
 }
 
 // checkTable makes sure, before dead letters are committed, that the main commit has a chance: else a record
-// that is bad under the old schema and good under the new one would be in both tables.
+// that is bad under the old schema and good under the new one, or bad for this application and good for the one
+// that fills the table in its place, would be in both tables (I3, I7).
 func (s *session) checkTable(ctx context.Context, ranges []committer.Range) error {
 	snap, err := s.t.cfg.Table.Log.Snapshot(ctx)
 	if err != nil {
 		return fmt.Errorf("read table: %w", err)
+	}
+	if err := committer.CheckFiller(snap.Metadata(), s.t.cfg.App); err != nil {
+		return err
 	}
 	if snap.Metadata().SchemaString != s.schemaString {
 		return committer.ErrSchemaChanged

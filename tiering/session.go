@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/committer"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
@@ -67,6 +68,9 @@ func (t *Tierer) newSession(ctx context.Context) (*session, error) {
 	snap, err := t.cfg.Table.Refresh(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read table: %w", err)
+	}
+	if err := committer.CheckFiller(snap.Metadata(), t.cfg.App); err != nil { // no commit of ours would be taken
+		return nil, err
 	}
 	s := &session{
 		t: t, snap: snap, incarnation: snap.Metadata().ID, schemaString: snap.Metadata().SchemaString,
