@@ -16,5 +16,5 @@
 //
 // Everything is read only. There is no authentication: a server on a loopback address answers only requests
 // that name a loopback host, so that a page of another site cannot reach it through DNS. All is safe for concurrent
-// use; the number of streams is bounded.
+// use; the number of streams is bounded, and a client that takes nothing for WriteTimeout is cut off.
 package web

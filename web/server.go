@@ -44,12 +44,17 @@ type Config struct {
 	Kafka      string // address of the Kafka port
 	Lake       string // where the tables are
 	MaxStreams int    // record streams at one time; default 64
-	Logger     *slog.Logger
+	// WriteTimeout is how long a client may take nothing of what is written to it; default 30 s.
+	WriteTimeout time.Duration
+	Logger       *slog.Logger
 }
 
 func (c Config) withDefaults() Config {
 	if c.MaxStreams == 0 {
 		c.MaxStreams = 64
+	}
+	if c.WriteTimeout == 0 {
+		c.WriteTimeout = 30 * time.Second
 	}
 	if c.Registry == nil {
 		c.Registry = prometheus.NewRegistry()
@@ -66,6 +71,9 @@ func (c Config) validate() error {
 	}
 	if c.MaxStreams < 0 {
 		return fmt.Errorf("web: MaxStreams %d is below 0", c.MaxStreams)
+	}
+	if c.WriteTimeout < 0 {
+		return fmt.Errorf("web: WriteTimeout %s is below 0", c.WriteTimeout)
 	}
 	return nil
 }
@@ -96,7 +104,7 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 	if err := cfg.Registry.Register(&logCollector{s}); err != nil {
 		return nil, errors.Join(fmt.Errorf("register metrics: %w", err), l.Close())
 	}
-	// Streams may last for ever, so there is no write timeout; headers may not.
+	// Streams may last for ever, so there is no write timeout for a whole answer, but for each write (patient).
 	s.http = &http.Server{Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug)}
 	go func() { s.done <- s.http.Serve(l) }()
@@ -131,7 +139,8 @@ func (s *Server) handler() http.Handler {
 	return s.guard(mux)
 }
 
-// guard refuses other sites' names for a loopback address, and tells browsers to run nothing but our own files.
+// guard refuses other sites' names for a loopback address, tells browsers to run nothing but our own files, and
+// waits for no client without end.
 func (s *Server) guard(next http.Handler) http.Handler {
 	addr, _ := s.listener.Addr().(*net.TCPAddr)
 	local := addr != nil && addr.IP.IsLoopback()
@@ -144,7 +153,9 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		h.Set("Content-Security-Policy", "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
-		next.ServeHTTP(w, r)
+		p := newPatient(w, s.cfg.WriteTimeout)
+		next.ServeHTTP(p, r)
+		_ = p.extend() // for what the server still holds, and trailers; no failure matters any more
 	})
 }
 
