@@ -202,4 +202,18 @@ func TestRefusals(t *testing.T) {
 	if _, _, err := r.get(`{"topic":"events"}`, 1); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("a second stream: %v", err)
 	}
+	d := &aflight.FlightDescriptor{Type: aflight.DescriptorPATH, Path: []string{"events"}}
+	if _, err := r.client.GetFlightInfo(t.Context(), d); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("GetFlightInfo beside a stream: %v", err)
+	}
+	if _, err := r.client.GetSchema(t.Context(), d); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("GetSchema beside a stream: %v", err)
+	}
+	list, err := r.client.ListFlights(t.Context(), &aflight.Criteria{})
+	if err == nil {
+		_, err = list.Recv()
+	}
+	if status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("ListFlights beside a stream: %v", err)
+	}
 }

@@ -21,6 +21,11 @@ import (
 
 // ListFlights gives a flight for each topic that is not internal.
 func (s *Server) ListFlights(_ *flight.Criteria, out flight.FlightService_ListFlightsServer) error {
+	free, err := s.place()
+	if err != nil {
+		return err
+	}
+	defer free()
 	infos, err := s.cfg.Engine.Topics(out.Context())
 	if err != nil {
 		return statusOf(err)
@@ -45,6 +50,11 @@ func (s *Server) ListFlights(_ *flight.Criteria, out flight.FlightService_ListFl
 
 // GetFlightInfo gives the schema and the ticket of a stream.
 func (s *Server) GetFlightInfo(ctx context.Context, d *flight.FlightDescriptor) (*flight.FlightInfo, error) {
+	free, err := s.place()
+	if err != nil {
+		return nil, err
+	}
+	defer free()
 	c, err := commandOf(d)
 	if err != nil {
 		return nil, statusOf(err)
@@ -55,6 +65,11 @@ func (s *Server) GetFlightInfo(ctx context.Context, d *flight.FlightDescriptor) 
 
 // GetSchema gives the columns of a stream.
 func (s *Server) GetSchema(ctx context.Context, d *flight.FlightDescriptor) (*flight.SchemaResult, error) {
+	free, err := s.place()
+	if err != nil {
+		return nil, err
+	}
+	defer free()
 	c, err := commandOf(d)
 	if err != nil {
 		return nil, statusOf(err)
@@ -113,14 +128,24 @@ func (s *Server) open(ctx context.Context, c Command) (*reader.Cursor, error) {
 	return reader.Open(ctx, cfg)
 }
 
-// DoGet streams what a ticket asks for.
-func (s *Server) DoGet(t *flight.Ticket, out flight.FlightService_DoGetServer) error {
+// place takes a place of those that are for streams: whatever opens a cursor needs one, if only to know its schema.
+// The error is a status already.
+func (s *Server) place() (free func(), err error) {
 	select {
 	case s.streams <- struct{}{}:
-		defer func() { <-s.streams }()
+		return func() { <-s.streams }, nil
 	default:
-		return status.Errorf(codes.ResourceExhausted, "%d streams are open, which is the limit: try again later", s.cfg.MaxStreams)
+		return nil, status.Errorf(codes.ResourceExhausted, "%d streams are open, which is the limit: try again later", s.cfg.MaxStreams)
 	}
+}
+
+// DoGet streams what a ticket asks for.
+func (s *Server) DoGet(t *flight.Ticket, out flight.FlightService_DoGetServer) error {
+	free, err := s.place()
+	if err != nil {
+		return err
+	}
+	defer free()
 	c, err := parse(t.GetTicket())
 	if err != nil {
 		return statusOf(err)
