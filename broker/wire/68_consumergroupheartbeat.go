@@ -223,6 +223,10 @@ func (g *consumerGroup) returned(old *consumer, hb *heartbeatRequest) (*consumer
 	if err != nil {
 		return nil, code, err
 	}
+	for tp := range old.revoking { // who comes back has given it up
+		g.release(old, tp)
+	}
+	m.waits = old.waits || len(old.revoking) > 0
 	m.target, m.has, m.names, m.pattern, m.assignor = old.target, old.has, old.names, old.pattern, old.assignor
 	for tp, o := range g.owners {
 		if o == old {

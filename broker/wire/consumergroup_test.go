@@ -232,6 +232,38 @@ func TestConsumerGroupStatic(t *testing.T) {
 	})
 }
 
+// A static member that went away before it gave up what it was told to, or while it waited for what another one
+// was to give up, comes back to a group that gets on: all partitions are shared in the end.
+func TestConsumerGroupStaticAmidMove(t *testing.T) {
+	for _, first := range []string{"one", "two"} {
+		t.Run(first+" had all", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := testCoordinator(t)
+				w := world{}
+				w.add("a", 4)
+				one := &simMember{c: c, w: w, id: "one", instance: "i", names: []string{"a"}, owned: partitionSet{}}
+				two := &simMember{c: c, w: w, id: "two", names: []string{"a"}, owned: partitionSet{}}
+				order := []*simMember{one, two, one}
+				if first == "two" {
+					order = []*simMember{two, one}
+				}
+				for _, m := range order { // who came first has all, and then is to give up two
+					m.take(m.beat(true))
+				}
+				one.epoch = epochLeaveStatic
+				one.beat(false)
+				back := &simMember{c: c, w: w, id: "back", instance: "i", names: []string{"a"}, owned: partitionSet{}}
+				for range 8 {
+					back.take(back.beat(true))
+					two.take(two.beat(true))
+					<-time.After(3 * time.Second)
+				}
+				wantShared(t, w, []*simMember{back, two}, true)
+			})
+		})
+	}
+}
+
 // A member that lives and does not give up what it has to is removed after its rebalance time; positions of
 // members in an old epoch are refused; the two protocols do not mix.
 func TestConsumerGroupFences(t *testing.T) {
