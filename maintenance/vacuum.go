@@ -118,11 +118,11 @@ type vacuum struct {
 	report VacuumReport
 
 	retention time.Duration
-	live      deltalog.Version    // of keep
-	keep      map[string]struct{} // keys of what is in the table or was removed lately
-	leased    map[string]struct{} // keys of what only leases need
-	leases    []string            // ids of the leases in leased
-	removed   map[string]int64    // keys of what was removed long ago, with sizes
+	live      deltalog.Version // of keep
+	keep      fileSet          // what is in the table or was removed lately
+	leased    fileSet          // what only leases need
+	leases    []string         // ids of the leases in leased
+	removed   map[string]int64 // keys of what was removed long ago, with sizes
 	hidden    func(key string) bool
 
 	afterwards func() // when everything found is deleted
@@ -223,7 +223,7 @@ func (v *vacuum) setRetention(snap *deltalog.Snapshot) error {
 
 // protect collects what the newest version needs, and what left it lately.
 func (v *vacuum) protect(snap *deltalog.Snapshot) error {
-	v.live, v.keep = snap.Version(), make(map[string]struct{}, snap.NumFiles())
+	v.live, v.keep = snap.Version(), newFileSet(snap.NumFiles())
 	for f := range snap.Files() {
 		if err := v.mark(f.Path, f.DeletionVector, v.keep); err != nil {
 			return err
@@ -251,34 +251,23 @@ func (v *vacuum) bury(r *deltalog.Remove) {
 	if r.Size != nil {
 		bytes = *r.Size
 	}
-	if key, err := v.t.ObjectKey(r.Path); err == nil { // files elsewhere are not ours to delete
+	// Files elsewhere are not ours to delete, and those in an odd spelling wait for their age.
+	if key, err := v.t.ObjectKey(r.Path); err == nil && key == cleanKey(key) {
 		v.removed[key] = bytes
 	}
 	if r.DeletionVector == nil {
 		return
 	}
 	if p, err := table.VectorPath(r.DeletionVector); err == nil && p != "" {
-		if key, err := v.t.ObjectKey(p); err == nil {
+		if key, err := v.t.ObjectKey(p); err == nil && key == cleanKey(key) {
 			v.removed[key] = 0
 		}
 	}
 }
 
-// mark adds a file and its deletion vector to a set. What lies outside of the table is not listed either.
-func (v *vacuum) mark(path string, dv *deltalog.DeletionVector, set map[string]struct{}) error {
-	var elsewhere *deltalog.UnsupportedError
-	add := func(p string) error {
-		key, err := v.t.ObjectKey(p)
-		if errors.As(err, &elsewhere) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("the log names a file that cannot be found, so nothing is deleted: %w", err)
-		}
-		set[key] = struct{}{}
-		return nil
-	}
-	if err := add(path); err != nil || dv == nil {
+// mark adds a file and its deletion vector to a set.
+func (v *vacuum) mark(path string, dv *deltalog.DeletionVector, set fileSet) error {
+	if err := set.add(v.t, path); err != nil || dv == nil {
 		return err
 	}
 	p, err := table.VectorPath(dv)
@@ -288,7 +277,7 @@ func (v *vacuum) mark(path string, dv *deltalog.DeletionVector, set map[string]s
 	if p == "" {
 		return nil
 	}
-	return add(p)
+	return set.add(v.t, p)
 }
 
 // protectLeased looks at the leases, and at the versions of those that it does not know yet (I6).
@@ -297,8 +286,8 @@ func (v *vacuum) protectLeased(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if v.leased == nil {
-		v.leased = map[string]struct{}{}
+	if v.leased.keys == nil {
+		v.leased = newFileSet(0)
 	}
 	for _, l := range leases {
 		if slices.Contains(v.leases, l.ID) {
@@ -320,10 +309,10 @@ func (v *vacuum) protectLeased(ctx context.Context) error {
 
 // kept says whether a file stays; one that only a lease keeps is counted.
 func (v *vacuum) kept(key string) bool {
-	if _, ok := v.keep[key]; ok {
+	if v.keep.has(key) {
 		return true
 	}
-	if _, ok := v.leased[key]; ok {
+	if v.leased.has(key) {
 		v.report.Leased++
 		return true
 	}
