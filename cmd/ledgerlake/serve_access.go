@@ -23,10 +23,14 @@ const accessHelp = `Who may connect to the Kafka port: without flags everybody w
 that you trust. With --kafka-tls-cert and --kafka-tls-key it speaks TLS (1.2 or newer) only; --kafka-tls-client-ca
 asks clients for a certificate of that authority. With --kafka-users clients log in by SASL (SCRAM-SHA-512,
 SCRAM-SHA-256 or PLAIN). The file has a line NAME:PASSWORD for each user, or the salted lines that
-` + "`ledgerlake user NAME`" + ` prints, and nobody but its owner (and the group, for reading) may read it. PLAIN shows the password to whoever
-sees the network: beyond loopback it is offered with TLS only, or with --insecure. Certificates and users are read
-again when their files change; who is connected stays connected, at most for --kafka-session where that is set.
-There are no access rules: whoever has logged in may do everything. The page and Arrow Flight know no log-in.`
+` + "`ledgerlake user NAME`" + ` prints, and nobody but its owner (and the group, for reading) may read it. PLAIN
+shows the password to whoever sees the network: beyond loopback it is offered with TLS only, or with --insecure.
+Certificates and users are read again when their files change; who is connected stays connected, at most for
+--kafka-session where that is set. There are no access rules: whoever has logged in may do everything. The page
+and Arrow Flight know no log-in.
+
+Commands that are given --dir know from it what the port asks for; --sasl-user, --sasl-password and --tls-ca
+answer it.`
 
 // accessFlags say who may connect to the Kafka port.
 type accessFlags struct {
