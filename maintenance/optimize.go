@@ -147,7 +147,7 @@ type optimizer struct {
 }
 
 func (o *optimizer) run(ctx context.Context) error {
-	snap, err := o.t.Refresh(ctx)
+	snap, err := newest(ctx, o.t)
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (o *optimizer) run(ctx context.Context) error {
 		if err := o.pass(ctx, snap, bins); err != nil {
 			return err
 		}
-		if snap, err = o.t.Refresh(ctx); err != nil {
+		if snap, err = newest(ctx, o.t); err != nil {
 			return err
 		}
 		o.report.Version, o.report.After = snap.Version(), filesOf(snap)

@@ -169,7 +169,7 @@ func (r *restorer) run(ctx context.Context) error {
 
 // try plans on the newest version and commits; again says that another writer came in between.
 func (r *restorer) try(ctx context.Context, target *deltalog.Snapshot) (again bool, err error) {
-	snap, err := r.t.Refresh(ctx)
+	snap, err := newest(ctx, r.t)
 	if err != nil {
 		return false, err
 	}

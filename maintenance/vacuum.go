@@ -111,6 +111,15 @@ func Vacuum(ctx context.Context, t *table.Table, opts VacuumOptions) (VacuumRepo
 	return v.report, nil
 }
 
+// newest refreshes the table and gives its newest version with all files, also where its Log keeps none.
+func newest(ctx context.Context, t *table.Table) (*deltalog.Snapshot, error) {
+	snap, err := t.Refresh(ctx)
+	if err != nil || snap.HasFiles() {
+		return snap, err
+	}
+	return t.Log.FullSnapshot(ctx)
+}
+
 type vacuum struct {
 	t      *table.Table
 	opts   VacuumOptions
@@ -134,7 +143,7 @@ type candidate struct {
 }
 
 func (v *vacuum) run(ctx context.Context) error {
-	snap, err := v.t.Refresh(ctx)
+	snap, err := newest(ctx, v.t)
 	if err != nil {
 		return err
 	}
@@ -356,7 +365,10 @@ func (v *vacuum) delete(ctx context.Context, found []candidate) error {
 			return err
 		}
 		if snap.Version() != v.live {
-			if err := v.protect(snap); err != nil {
+			if snap, err = newest(ctx, v.t); err == nil {
+				err = v.protect(snap)
+			}
+			if err != nil {
 				return err
 			}
 		}
