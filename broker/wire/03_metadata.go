@@ -45,6 +45,9 @@ func (s *Server) metadata(r *request) (kmsg.Response, error) {
 	create := s.cfg.AutoCreateTopics && (req.AllowAutoTopicCreation || r.version < 4)
 	resp.Topics = make([]kmsg.MetadataResponseTopic, 0, len(req.Topics))
 	for _, t := range req.Topics {
+		if r.ctx.Err() != nil { // nobody waits for the rest any more
+			return nil, context.Cause(r.ctx)
+		}
 		resp.Topics = append(resp.Topics, s.metadataTopic(r.ctx, t, create))
 	}
 	return resp, nil
@@ -66,7 +69,9 @@ func (s *Server) metadataTopic(ctx context.Context, t kmsg.MetadataRequestTopic,
 	in, err := s.topics.get(ctx, name)
 	if errors.Is(err, broker.ErrUnknownTopic) && create && !internalTopic(name) {
 		in, err = s.log.CreateTopic(ctx, name, broker.TopicConfig{Partitions: s.cfg.DefaultPartitions})
-		s.topics.invalidate()
+		if err == nil || errors.Is(err, broker.ErrTopicExists) {
+			s.topics.invalidate()
+		}
 		if errors.Is(err, broker.ErrTopicExists) {
 			in, err = s.topics.get(ctx, name)
 		}

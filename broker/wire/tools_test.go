@@ -1,14 +1,18 @@
 package wire
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -122,5 +126,68 @@ func TestOneNodeAnswers(t *testing.T) {
 	}
 	if p := epoch(3, 0); p.ErrorCode != codeUnknownLeaderEpoch {
 		t.Errorf("a later epoch: %+v", p)
+	}
+}
+
+// topicsRead counts how often all topics are read.
+type topicsRead struct {
+	*memLog
+	n int
+}
+
+func (l *topicsRead) Topics(ctx context.Context) ([]broker.TopicInfo, error) {
+	l.n++
+	return l.memLog.Topics(ctx)
+}
+
+// I8: many unknown names or ids cost one look at all topics, not one each; a topic that others make is still found
+// soon, and one that the server makes at once.
+func TestUnknownTopicsAreCheap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &topicsRead{memLog: newMemLog(t)}
+		c := &topicCache{log: log, maxAge: time.Second}
+		for i := range 1000 {
+			if _, err := c.get(t.Context(), fmt.Sprint(i)); !errors.Is(err, broker.ErrUnknownTopic) {
+				t.Fatal(err)
+			}
+			if _, ok, err := c.name(t.Context(), [16]byte{byte(i), byte(i >> 8), 1}); ok || err != nil {
+				t.Fatal(ok, err)
+			}
+		}
+		if log.n != 1 {
+			t.Fatalf("all topics were read %d times", log.n)
+		}
+		for _, name := range []string{"others", "ours"} {
+			if _, err := log.CreateTopic(t.Context(), name, topicOf(1)); err != nil {
+				t.Fatal(err)
+			}
+			if name == "ours" {
+				c.invalidate()
+			} else {
+				<-time.After(unknownAge)
+			}
+			in, err := c.get(t.Context(), name)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if got, ok, err := c.name(t.Context(), in.ID); got != name || !ok || err != nil {
+				t.Fatalf("%s by its id: %q %v %v", name, got, ok, err)
+			}
+		}
+	})
+}
+
+// A request whose client has gone is not worked on to its end.
+func TestMetadataOfGoneClient(t *testing.T) {
+	log := &topicsRead{memLog: newMemLog(t)}
+	s := start(t, log, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	req := kmsg.NewPtrMetadataRequest()
+	name := "t"
+	req.Topics = []kmsg.MetadataRequestTopic{{Topic: &name}}
+	before := log.n
+	if _, err := s.metadata(&request{ctx: ctx, version: 8, body: req}); !errors.Is(err, context.Canceled) || log.n != before {
+		t.Errorf("%v, %d looks at all topics", err, log.n-before)
 	}
 }

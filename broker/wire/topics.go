@@ -20,8 +20,12 @@ var errUnknownTopicID = errors.New("unknown topic id")
 
 func internalTopic(name string) bool { return name == OffsetsTopic || name == TransactionsTopic }
 
+// unknownAge is how long a name or id that was not there is not looked up again: a request with many of them
+// would else read all topics for each.
+const unknownAge = 10 * time.Millisecond
+
 // topicCache maps names and ids of topics. Others may make and delete topics in the same Log: what is known
-// is believed for maxAge, what is unknown is looked up at once.
+// is believed for maxAge, what is unknown for unknownAge. The server's own changes are seen at once.
 type topicCache struct {
 	log    broker.Log
 	maxAge time.Duration
@@ -54,17 +58,26 @@ func (t *topicCache) invalidate() {
 	t.read = time.Time{}
 }
 
+// fresh says whether what was read last still answers for a name or id that was, or was not, among it.
+func (t *topicCache) fresh(known bool) bool {
+	age := t.maxAge
+	if !known {
+		age = unknownAge
+	}
+	return time.Since(t.read) < age
+}
+
 func (t *topicCache) get(ctx context.Context, name string) (broker.TopicInfo, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	in, ok := t.byName[name]
-	if ok && time.Since(t.read) < t.maxAge {
-		return in, nil
+	if !t.fresh(ok) {
+		if err := t.refresh(ctx); err != nil {
+			return broker.TopicInfo{}, err
+		}
+		in, ok = t.byName[name]
 	}
-	if err := t.refresh(ctx); err != nil {
-		return broker.TopicInfo{}, err
-	}
-	if in, ok = t.byName[name]; !ok {
+	if !ok {
 		return broker.TopicInfo{}, broker.ErrUnknownTopic
 	}
 	return in, nil
@@ -75,20 +88,19 @@ func (t *topicCache) name(ctx context.Context, id [16]byte) (string, bool, error
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	name, ok := t.byID[id]
-	if ok && time.Since(t.read) < t.maxAge {
-		return name, true, nil
+	if !t.fresh(ok) {
+		if err := t.refresh(ctx); err != nil {
+			return "", false, err
+		}
+		name, ok = t.byID[id]
 	}
-	if err := t.refresh(ctx); err != nil {
-		return "", false, err
-	}
-	name, ok = t.byID[id]
 	return name, ok, nil
 }
 
 func (t *topicCache) all(ctx context.Context) (map[string]broker.TopicInfo, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if time.Since(t.read) >= t.maxAge {
+	if !t.fresh(true) {
 		if err := t.refresh(ctx); err != nil {
 			return nil, err
 		}
