@@ -259,3 +259,18 @@ func TestClosed(t *testing.T) {
 		t.Fatal("bad config accepted")
 	}
 }
+
+// Partition columns change in no table that has files, and in none whose files the Log does not know.
+func TestPartitionColumnsStay(t *testing.T) {
+	for _, noFiles := range []bool{false, true} {
+		store := mem.New()
+		l := mustCreate(t, store, Config{NoFiles: noFiles})
+		mustCommit(t, l, Commit{BlindAppend: true, Adds: []Add{add("x")}})
+		snap := mustSnapshot(t, l)
+		m := *snap.Metadata()
+		m.PartitionColumns = []string{snap.Schema().Fields[0].Name}
+		if _, err := l.Commit(t.Context(), Commit{ReadVersion: snap.version, Metadata: &m}); !errors.Is(err, ErrInvalidCommit) || !strings.Contains(err.Error(), "partition columns") {
+			t.Errorf("NoFiles %v: %v", noFiles, err)
+		}
+	}
+}

@@ -141,7 +141,7 @@ func checkNewMetadata(p *Protocol, m *Metadata, s *StructType, snap *Snapshot) e
 	if m.CreatedTime == nil {
 		m.CreatedTime = snap.metadata.CreatedTime
 	}
-	if !slices.Equal(m.PartitionColumns, snap.metadata.PartitionColumns) && snap.NumFiles() > 0 {
+	if !slices.Equal(m.PartitionColumns, snap.metadata.PartitionColumns) && (snap.light || snap.NumFiles() > 0) {
 		return fmt.Errorf("%w: partition columns cannot change in a table with files", ErrInvalidCommit)
 	}
 	need, err := neededFeatures(s, newSettings(m, snap.metadata))
