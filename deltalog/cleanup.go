@@ -37,7 +37,7 @@ type Cleanup struct {
 
 // Cleanup removes the part of the log that is older than the table's log retention. It cuts at the newest
 // complete checkpoint at or below the newest commit of that age, reads that checkpoint to its end first, and
-// keeps the checkpoint's own commit. Without such a checkpoint it removes nothing, so every version that is
+// keeps the checkpoint's own commit. A hint that names a checkpoint before the cut goes first. Without such a checkpoint it removes nothing, so every version that is
 // younger stays readable. It goes from old to new: wherever it stops, the rest of the log is sound.
 func (l *Log) Cleanup(ctx context.Context, opts CleanupOptions) (Cleanup, error) {
 	c, err := l.cleanup(ctx, opts)
@@ -73,6 +73,11 @@ func (l *Log) cleanup(ctx context.Context, opts CleanupOptions) (Cleanup, error)
 	old, err := oldFiles(ctx, l.store, cut.version)
 	if err != nil {
 		return c, err
+	}
+	if len(old) > 0 && !opts.DryRun {
+		if err := l.dropHint(ctx, cut.version); err != nil {
+			return c, err
+		}
 	}
 	for _, f := range old {
 		if err := l.discard(ctx, &c, f, opts.DryRun); err != nil {
@@ -203,6 +208,19 @@ func oldFiles(ctx context.Context, store objstore.Store, cut Version) ([]logFile
 		return out[i].kind == kindCommit && out[j].kind != kindCommit
 	})
 	return out, nil
+}
+
+// dropHint removes a _last_checkpoint that names a version before the cut, as a writer leaves it that died between
+// its checkpoint and the hint: some engines cannot open a table whose hint leads nowhere. Without one all list.
+func (l *Log) dropHint(ctx context.Context, cut Version) error {
+	v, err := readHint(ctx, l.store)
+	if err != nil || v < 0 || v >= cut {
+		return err
+	}
+	if err := l.store.Delete(ctx, lastCheckpoint); err != nil {
+		return fmt.Errorf("remove the stale _last_checkpoint: %w", err)
+	}
+	return nil
 }
 
 // parseChecksumName reads N.crc.

@@ -1,6 +1,8 @@
 package deltalog
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -269,5 +271,47 @@ func TestCheckpointByBytes(t *testing.T) {
 	off := mustCreate(t, mem.New(), Config{CheckpointInterval: 1000, CheckpointBytes: -1})
 	if off.cfg.due(&Snapshot{version: 5, metadata: &Metadata{}}, 0, 1<<40) {
 		t.Error("bytes count though they are switched off")
+	}
+}
+
+// A writer that died between its checkpoint and the hint left a hint that names the one before: the cleanup does
+// not leave it without that checkpoint, wherever it stops.
+func TestCleanupStaleHint(t *testing.T) {
+	week := 7 * 24 * time.Hour
+	for stop := range 4 { // 0: never
+		store, l := agedLog(t, 20, 20, 5)
+		stale := get(t, store, lastCheckpoint)
+		s, err := l.SnapshotAt(t.Context(), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Checkpoint(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		put(t, store, lastCheckpoint, stale)
+		if _, err := l.Cleanup(t.Context(), CleanupOptions{Retention: &week, DryRun: true}); err != nil || !bytes.Equal(get(t, store, lastCheckpoint), stale) {
+			t.Fatal("a dry run changed the hint", err)
+		}
+		deletes := 0
+		store.SetHook(func(_ context.Context, c mem.Call) mem.Fault {
+			if c.Op == mem.OpDelete {
+				if deletes++; deletes == stop {
+					return mem.Fault{Before: errors.New("power loss")}
+				}
+			}
+			return mem.Fault{}
+		})
+		c, err := l.Cleanup(t.Context(), CleanupOptions{Retention: &week})
+		store.SetHook(nil)
+		if (err != nil) != (stop > 0) || err == nil && c.Earliest != 10 {
+			t.Fatal(c, err)
+		}
+		found, err := Check(t.Context(), store)
+		if err != nil || len(found) > 0 {
+			t.Errorf("stopped at delete %d: %v %v", stop, found, err)
+		}
+		if v := loadAll(t, store).version; v != 19 {
+			t.Errorf("version %d", v)
+		}
 	}
 }
