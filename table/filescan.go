@@ -52,6 +52,7 @@ type fileScan struct {
 	prune   [3]int // leaves of the file: partition, offset, timestamp; -1 when it has none
 	rows    pqarrow.RecordReader
 	left    int64 // rows of the open row group still to give
+	skip    int64 // rows to read and drop before them
 	width   int64 // bytes of a row of it, about
 	pending []*chunk
 	last    key
@@ -290,13 +291,20 @@ func (f *fileScan) read() (arrow.RecordBatch, error) {
 			return nil, fmt.Errorf("row group %d ends %d rows early: %w", f.group-1, f.left, io.ErrUnexpectedEOF)
 		}
 		rb := f.rows.RecordBatch()
-		n := min(rb.NumRows(), f.left)
+		drop := min(rb.NumRows(), f.skip)
+		f.skip -= drop
+		n := min(rb.NumRows()-drop, f.left)
 		if n == 0 {
 			continue
 		}
 		f.left -= n
 		f.at += n
-		return f.shape(rb, n)
+		out, err := f.shape(rb, drop+n)
+		if err != nil || drop == 0 {
+			return out, err
+		}
+		defer out.Release()
+		return out.NewSlice(drop, drop+n), nil
 	}
 }
 
@@ -318,16 +326,30 @@ func (f *fileScan) nextGroup() error {
 				return fmt.Errorf("open row group %d: %w", f.group, err) // wrapped: io.EOF alone is the end
 			}
 			f.rows = rr
-			if from > start {
-				if err := rr.SeekToRow(from - start); err != nil {
-					return fmt.Errorf("go to row %d: %w", from, err)
-				}
+			if err := f.seek(from - start); err != nil {
+				return fmt.Errorf("go to row %d: %w", from, err)
 			}
 		}
 		f.group++
 		return nil
 	}
 	return io.EOF
+}
+
+// seek goes to a row of the open row group. With lists and maps the Parquet library comes to a wrong row when their
+// chunk has several pages: all rows before are then read, and dropped.
+func (f *fileScan) seek(row int64) error {
+	f.skip = 0
+	if row == 0 {
+		return nil
+	}
+	for _, i := range f.leaves {
+		if f.pq.MetaData().Schema.Column(i).MaxRepetitionLevel() > 0 {
+			f.skip = row
+			return nil
+		}
+	}
+	return f.rows.SeekToRow(row)
 }
 
 // batchBytes bounds a batch where rows are large.
