@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -40,6 +41,7 @@ func (s *scan) filterFile(a *deltalog.Add) bool {
 		}
 		out.Min, out.MinSet = jsonLimit(st.MinValues[name], typ)
 		out.Max, out.MaxSet = jsonLimit(st.MaxValues[name], typ)
+		out.Min.Float, out.Max.Float = loosen(out.Min.Float, out.Max.Float)
 		return out
 	})
 }
@@ -59,6 +61,15 @@ func partitionStats(typ arrow.DataType, v *string) where.Stats {
 	l.Bytes = append([]byte(nil), l.Bytes...)
 	out.Min, out.Max, out.MinSet, out.MaxSet = l, l, ok, ok
 	return out
+}
+
+// loosen gives bounds that hold for floats of 32 bits too. Other writers give those the shortest text that is the
+// same float, which as a number of 64 bits lies a little beside it: 0.1 for 0.10000000149. A column of 64 bits may
+// have had 32 when the file was written.
+func loosen(low, high float64) (float64, float64) {
+	down := math.Nextafter32(float32(low), float32(math.Inf(-1)))
+	up := math.Nextafter32(float32(high), float32(math.Inf(1)))
+	return min(low, float64(down)), max(high, float64(up))
 }
 
 // jsonLimit reads a value of add.stats.
