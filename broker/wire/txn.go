@@ -276,7 +276,7 @@ func (s txnState) offsetsRecord(id string) stateRecord {
 	return r
 }
 
-// load replays the topic, and finishes what was decided.
+// load replays the topic, finishes what was decided, and ends what nobody owns.
 func (c *txnCoordinator) load(ctx context.Context) error {
 	states, offsets := map[string]txnState{}, map[string]map[string]groupOffsets{}
 	err := c.topic.load(ctx, func(rec *record.Record) error {
@@ -312,7 +312,7 @@ func (c *txnCoordinator) load(ctx context.Context) error {
 		c.set(t, st)
 	}
 	c.sweep(ctx)
-	return nil
+	return c.abortHanging(ctx)
 }
 
 func readTxnState(b []byte) (s txnState, err error) {

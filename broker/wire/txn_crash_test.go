@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -307,5 +308,100 @@ func TestStateTopicsAreCompacted(t *testing.T) {
 	}
 	if pos, ok := c.offsets.get("g", tp0); !ok || pos.offset != 7 {
 		t.Fatalf("position %+v %v", pos, ok)
+	}
+}
+
+// What is open in the Log and belongs to no transaction of the coordinator, whose records were lost, is aborted at
+// start; what belongs to one stays open. Lost is: all of it, a later partition of it, or a later epoch.
+func TestTxnHanging(t *testing.T) {
+	ctx := t.Context()
+	for _, lost := range []string{"nothing", "transaction", "partition", "epoch"} {
+		t.Run(lost, func(t *testing.T) {
+			log := txnLog(t)
+			c := testTxns(t, log, nil)
+			cut := func() record.Offset {
+				b, err := log.Bounds(ctx, c.topic.tp)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return b.End
+			}
+			must := func(err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			p, err := c.init(ctx, "x", time.Minute, nop)
+			must(err)
+			at := cut()
+			must(c.add(ctx, "x", p, []record.TopicPartition{tp0}, true))
+			if lost == "partition" || lost == "epoch" {
+				at = cut()
+			}
+			if lost == "epoch" {
+				p, err = c.init(ctx, "x", time.Minute, nop) // ends the former one
+				must(err)
+			}
+			must(c.add(ctx, "x", p, []record.TopicPartition{tp0, tp1}, true))
+			for _, tp := range []record.TopicPartition{tp0, tp1} {
+				_, err := log.Append(ctx, tp, txnBatch(t, p, 0))
+				must(err)
+			}
+			if lost != "nothing" {
+				cutLog(log, TransactionsTopic, at)
+			}
+			c = testTxns(t, log, nil) // the server starts again
+			want := map[string][2]int{"nothing": {1, 1}, "partition": {1, 0}}[lost]
+			if got := [2]int{openIn(log, tp0), openIn(log, tp1)}; got != want {
+				t.Fatalf("%v transactions are open in the partitions, want %v", got, want)
+			}
+			p, err = c.init(ctx, "x", time.Minute, nop)
+			must(err)
+			if n := openIn(log, tp0) + openIn(log, tp1); n != 0 {
+				t.Errorf("%d are open after the next producer began", n)
+			}
+		})
+	}
+}
+
+// With a Log that syncs nothing a power loss takes what it likes: no transaction is left that nobody will end.
+func TestTxnHangingAfterPowerLoss(t *testing.T) {
+	ctx, seed := t.Context(), testSeed(t)
+	for run := range uint64(40) {
+		m := vfs.NewMem()
+		cfg := local.Config{Dir: "log", FS: m, JournalBytes: 1 << 20, Durability: local.DurabilityNone}
+		open := func() *local.Log {
+			l, err := local.Open(ctx, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l
+		}
+		l := open()
+		_, err := l.CreateTopic(ctx, "t", topicOf(1))
+		c := txnsOn(t, l)
+		p, ierr := c.init(ctx, "x", time.Minute, nop)
+		if err = errors.Join(err, ierr, l.Checkpoint(), c.add(ctx, "x", p, []record.TopicPartition{tp0}, true)); err != nil {
+			t.Fatal(err)
+		}
+		_, err = l.Append(ctx, tp0, txnBatch(t, p, 0))
+		if _, eerr := c.end(ctx, "x", p, true, true); err != nil || eerr != nil {
+			t.Fatal(err, eerr)
+		}
+		cfg.FS = m.Crash(rand.New(rand.NewPCG(seed, run)), vfs.KeepSome)
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		l = open()
+		c = txnsOn(t, l)
+		c.now = func() time.Time { return time.Now().Add(time.Hour) }
+		c.sweep(ctx)
+		if b, err := l.Bounds(ctx, tp0); err != nil || b.Stable != b.End {
+			t.Fatalf("run %d: something is open for ever: %+v %v", run, b, err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
