@@ -78,6 +78,8 @@ func (t *transaction) run(ctx context.Context) (Version, error) {
 		switch {
 		case err == nil:
 			return v, nil
+		case errors.Is(err, objstore.ErrNotFinal):
+			return -1, err // ours may be there now and replaced later: finding it proves nothing
 		case errors.Is(err, objstore.ErrUnknownOutcome):
 			t.pending = err
 		case !errors.Is(err, objstore.ErrExists):

@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/ledgerlake/ledgerlake/internal/vfs"
 	"github.com/ledgerlake/ledgerlake/objstore"
+	"github.com/ledgerlake/ledgerlake/objstore/dir"
 	"github.com/ledgerlake/ledgerlake/objstore/mem"
 )
 
@@ -272,5 +276,47 @@ func TestPartitionColumnsStay(t *testing.T) {
 		if _, err := l.Commit(t.Context(), Commit{ReadVersion: snap.version, Metadata: &m}); !errors.Is(err, ErrInvalidCommit) || !strings.Contains(err.Error(), "partition columns") {
 			t.Errorf("NoFiles %v: %v", noFiles, err)
 		}
+	}
+}
+
+// TestNotFinal: our version is there, but a stopped Hadoop writer may still rename over it (I1, I5). Finding it is
+// no reason to acknowledge it.
+func TestNotFinal(t *testing.T) {
+	root := t.TempDir()
+	store, err := dir.Open(dir.Config{Root: root, FS: vfs.OS(), HadoopWait: 20 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema := &StructType{Fields: []StructField{{Name: "a", Type: Primitive("string"), Nullable: true}}}
+	stopped := func(v Version) {
+		t.Helper()
+		name := filepath.Join(root, logDir, "."+strings.TrimPrefix(commitName(v), logDir)+".6f0c7c1e-0000-4000-8000-000000000000.tmp")
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte("{}\n"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := Create(t.Context(), store, CreateOptions{Schema: schema}, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	stopped(1)
+	if v, err := l.Commit(t.Context(), Commit{Txns: []Txn{{AppID: "a", Version: 7}}}); !errors.Is(err, objstore.ErrUnknownOutcome) || !errors.Is(err, objstore.ErrNotFinal) {
+		t.Errorf("beside a writer that stays: version %d, %v", v, err)
+	}
+	// The caller goes away during the wait.
+	stopped(2)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+	defer cancel()
+	if v, err := l.Commit(ctx, Commit{ReadVersion: 1, Txns: []Txn{{AppID: "b", Version: 7}}}); err == nil {
+		t.Errorf("cut off in the wait: version %d", v)
+	}
+	// The first version of a table.
+	if err := os.RemoveAll(filepath.Join(root, logDir)); err != nil {
+		t.Fatal(err)
+	}
+	stopped(0)
+	if _, err := Create(t.Context(), store, CreateOptions{Schema: schema}, Config{}); !errors.Is(err, objstore.ErrNotFinal) {
+		t.Errorf("a new table: %v", err)
 	}
 }

@@ -136,7 +136,7 @@ func (l *Log) publishFirst(ctx context.Context, a *actions, engine string) error
 		if err == nil {
 			return nil
 		}
-		if !errors.Is(err, objstore.ErrExists) && !errors.Is(err, objstore.ErrUnknownOutcome) {
+		if !errors.Is(err, objstore.ErrExists) && !errors.Is(err, objstore.ErrUnknownOutcome) || errors.Is(err, objstore.ErrNotFinal) {
 			return err
 		}
 		b, gerr := l.store.Get(ctx, commitName(0))

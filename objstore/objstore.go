@@ -58,4 +58,7 @@ var (
 	ErrExists = errors.New("object exists already")
 	// ErrUnknownOutcome wraps failures after which the object may or may not have been published.
 	ErrUnknownOutcome = errors.New("the store did not say whether the object was written")
+	// ErrNotFinal comes with ErrUnknownOutcome when finding one's own object there is no proof that it stays:
+	// another writer may replace it, or it may not survive a crash.
+	ErrNotFinal = errors.New("the object may not stay")
 )

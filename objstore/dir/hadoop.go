@@ -73,21 +73,21 @@ func (s *Store) awaitHadoop(ctx context.Context, name string) (bool, error) {
 	}
 }
 
-// confirm makes sure that what we linked is there to stay.
+// confirm makes sure that what we linked is there to stay. Where it cannot, the error wraps objstore.ErrNotFinal.
 func (s *Store) confirm(ctx context.Context, key, name string, data []byte) error {
 	alone, err := s.awaitHadoop(ctx, name)
 	if err != nil {
-		return fmt.Errorf("put %s: %w: %w", key, objstore.ErrUnknownOutcome, err)
+		return fmt.Errorf("put %s: %w: %w: %w", key, objstore.ErrUnknownOutcome, objstore.ErrNotFinal, err)
 	}
 	got, err := s.Get(context.WithoutCancel(ctx), key)
 	switch {
-	case err != nil:
-		return fmt.Errorf("put %s: %w: %w", key, objstore.ErrUnknownOutcome, err)
-	case !bytes.Equal(got, data):
+	case err == nil && !bytes.Equal(got, data):
 		return fmt.Errorf("put %s: a writer that renames, such as Spark, replaced it: %w", key, objstore.ErrExists)
 	case !alone:
-		return fmt.Errorf("put %s: %w: another writer's .%s.*.tmp is still there and may replace it; remove it if that writer is dead",
-			key, objstore.ErrUnknownOutcome, filepath.Base(name))
+		return errors.Join(fmt.Errorf("put %s: %w: %w: another writer's .%s.*.tmp is still there and may replace it; remove it if that writer is dead",
+			key, objstore.ErrUnknownOutcome, objstore.ErrNotFinal, filepath.Base(name)), err)
+	case err != nil:
+		return fmt.Errorf("put %s: %w: %w", key, objstore.ErrUnknownOutcome, err)
 	}
 	return nil
 }

@@ -107,7 +107,7 @@ func TestHadoopLeftover(t *testing.T) {
 	if err := os.WriteFile(temp, []byte("Spark's"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.PutIfAbsent(t.Context(), version, []byte("ours")); !errors.Is(err, objstore.ErrUnknownOutcome) {
+	if err := s.PutIfAbsent(t.Context(), version, []byte("ours")); !errors.Is(err, objstore.ErrUnknownOutcome) || !errors.Is(err, objstore.ErrNotFinal) {
 		t.Errorf("beside a fresh one: %v", err)
 	}
 	if err := s.Delete(t.Context(), version); err != nil {

@@ -62,7 +62,7 @@ func (s *Store) PutIfAbsent(ctx context.Context, key string, data []byte) error 
 	}
 	if err := s.cfg.FS.SyncDir(filepath.Dir(name)); err != nil {
 		// It is there, and others may have seen it; whether it survives a crash is not known.
-		return fmt.Errorf("put %s: %w: %w", key, objstore.ErrUnknownOutcome, err)
+		return fmt.Errorf("put %s: %w: %w: %w", key, objstore.ErrUnknownOutcome, objstore.ErrNotFinal, err)
 	}
 	return s.confirm(ctx, key, name, data)
 }
@@ -76,7 +76,7 @@ func linkError(key string, err error) error {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOSPC), errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("put %s: %w", key, err)
 	}
-	return fmt.Errorf("put %s: %w: %w", key, objstore.ErrUnknownOutcome, err)
+	return fmt.Errorf("put %s: %w: %w: %w", key, objstore.ErrUnknownOutcome, objstore.ErrNotFinal, err) // not synced nor confirmed
 }
 
 // Create starts a new object of unknown size.
