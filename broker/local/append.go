@@ -27,6 +27,9 @@ func (l *Log) Append(ctx context.Context, tp record.TopicPartition, batch []byte
 
 // put takes a batch that is known to be right.
 func (l *Log) put(ctx context.Context, p *partition, batch []byte, h record.BatchHeader) (broker.AppendResult, error) {
+	if h.ProducerID >= 0 {
+		l.capProducers()
+	}
 	if l.cfg.Durability == DurabilityNone {
 		return l.appendNow(p, batch, h)
 	}

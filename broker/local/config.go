@@ -46,6 +46,7 @@ type Config struct {
 	CleanInterval     time.Duration // between looks at compacted topics; default 30 s
 	CleanerMemory     int64         // for the keys of one pass; default 64 MiB
 	ProducerExpiry    time.Duration // an idle idempotent producer is forgotten; default 24 h
+	MaxProducers      int           // idempotent producers that all partitions remember, longest idle ones go; default 250000
 	MaxTimestampAhead time.Duration // how far a timestamp may lie ahead of Clock; default 1 h, negative: no limit
 	OpenSegments      int           // sealed segments whose files may stay open; default 256
 	MaxBatchMemory    int           // largest decompressed batch; default 128 MiB
@@ -69,6 +70,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.QueueBytes, 64<<20)
 	setDefault(&c.RetentionInterval, time.Minute)
 	setDefault(&c.ProducerExpiry, 24*time.Hour)
+	setDefault(&c.MaxProducers, 250_000)
 	setDefault(&c.MaxTimestampAhead, time.Hour)
 	setDefault(&c.MaxBatchMemory, 128<<20)
 	setDefault(&c.OpenSegments, 256)
@@ -93,7 +95,7 @@ func (c Config) validate() error {
 		return fmt.Errorf("local log: Durability %d is unknown", c.Durability)
 	case c.GroupDelay < 0 || c.GroupBytes < 0 || c.RetentionInterval < 0 || c.CleanInterval < 0 || c.CleanerMemory < 0 || c.ProducerExpiry < 0:
 		return fmt.Errorf("local log: a delay or size is negative")
-	case c.CheckpointBytes < 1 || c.QueueBytes < 1 || c.MaxBatchMemory < 1 || c.OpenSegments < 1 || c.ValidateMemory < 1:
+	case c.CheckpointBytes < 1 || c.QueueBytes < 1 || c.MaxBatchMemory < 1 || c.OpenSegments < 1 || c.ValidateMemory < 1 || c.MaxProducers < 1:
 		return fmt.Errorf("local log: a size is negative")
 	case c.JournalBytes < fileHeaderSize+frameHeaderSize:
 		return fmt.Errorf("local log: JournalBytes %d is too small", c.JournalBytes)

@@ -56,6 +56,7 @@ type Log struct {
 	checkpointWish  chan struct{} // capacity 1
 	loops           sync.WaitGroup
 
+	producers    producerCap
 	producerMu   sync.Mutex
 	nextProducer int64
 	endProducer  int64 // of the block that producers.json gave out

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
@@ -65,4 +66,56 @@ func TestDecompressedLimit(t *testing.T) {
 		t.Fatalf("append: %v", err)
 	}
 	mustClose(t, l)
+}
+
+// TestProducersAreCapped: producer ids that nobody was given fill no memory (I8). Those that go are the longest
+// idle ones, and never one with an open transaction.
+func TestProducersAreCapped(t *testing.T) {
+	for _, d := range []Durability{DurabilityGroup, DurabilityNone} {
+		t.Run(d.String(), func(t *testing.T) {
+			now := newClock()
+			cfg := smallConfig(vfs.NewMem())
+			cfg.Clock, cfg.MaxProducers, cfg.Durability = now.time, 80, d
+			l := mustOpen(t, cfg)
+			mustCreate(t, l, "t", broker.TopicConfig{Partitions: 2})
+			known := func() (n int) {
+				for i := range int32(2) {
+					states, err := l.Producers(t.Context(), tp("t", i))
+					if err != nil {
+						t.Fatal(err)
+					}
+					n += len(states)
+				}
+				return n
+			}
+			mustAppend(t, l, tp("t", 0), txnBatch(t, 1, 0, 0, "open"))
+			seq := int32(0)
+			for i := range int64(1000) {
+				now.pass(time.Second)
+				mustAppend(t, l, tp("t", int32(i%2)), producedBatch(t, 7e9+i, 0, 0, "v"))
+				if i%10 == 0 {
+					mustAppend(t, l, tp("t", 1), producedBatch(t, 2, 0, seq, "busy"))
+					seq++
+				}
+				if n := known(); n > 90 {
+					t.Fatalf("%d producers are remembered after %d, want 90 at most", n, i)
+				}
+			}
+			if n := known(); n < 80 {
+				t.Errorf("%d producers are remembered, want 80 at least", n)
+			}
+			mustClose(t, l)
+			l = mustOpen(t, cfg)
+			defer mustClose(t, l)
+			for id, s := range map[int64]int32{2: seq - 1, 7e9 + 999: 0} { // a retry of what was last
+				if res := mustAppend(t, l, tp("t", 1), producedBatch(t, id, 0, s, "v")); !res.Duplicate {
+					t.Errorf("producer %d is forgotten", id)
+				}
+			}
+			mustEnd(t, l, tp("t", 0), 1, 0, true)
+			if b, err := l.Bounds(t.Context(), tp("t", 0)); err != nil || b.Stable != b.End {
+				t.Errorf("the transaction is still open: %+v %v", b, err)
+			}
+		})
+	}
 }

@@ -91,6 +91,7 @@ func (p *partition) noteProducerLocked(h record.BatchHeader, control []byte, now
 	if s == nil {
 		s = &producer{}
 		p.producers[h.ProducerID] = s
+		p.log.producers.added.Add(1)
 	}
 	if s.Last == nil || s.Epoch != h.ProducerEpoch {
 		s.Epoch, s.Last = h.ProducerEpoch, make([]produced, 0, keptBatches)

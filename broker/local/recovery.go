@@ -94,6 +94,7 @@ func (p *partition) load(state *partitionState, keepTail bool) error {
 	for id, s := range state.Producers {
 		p.producers[id] = s
 	}
+	p.log.producers.added.Add(int64(len(state.Producers)))
 	for _, t := range state.Open {
 		p.txns.open[t.Producer] = t.First
 		if s := p.producers[t.Producer]; s != nil {
