@@ -35,11 +35,15 @@ type bin struct {
 //
 // Files with rows that have no offset, which others appended to a table of ours, are left alone: they have no place
 // in a sorted file. foreign has the paths of those that are known, and gets those whose statistics say it.
-func plan(t *table.Table, snap *deltalog.Snapshot, opts OptimizeOptions, foreign map[string]bool) []*bin {
+func plan(t *table.Table, snap *deltalog.Snapshot, opts OptimizeOptions, foreign map[string]bool) ([]*bin, error) {
 	var order []string
 	byValues := map[string][]table.FileRange{}
 	nulls := newNullCheck(t, snap)
-	for _, f := range t.FilesFor(snap, nil) {
+	files, err := t.FilesFor(snap, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
 		if !f.Exact && !foreign[f.Add.Path] && nulls.has(f.Add) {
 			foreign[f.Add.Path] = true
 		}
@@ -65,7 +69,7 @@ func plan(t *table.Table, snap *deltalog.Snapshot, opts OptimizeOptions, foreign
 		p.close()
 		bins = append(bins, p.bins...)
 	}
-	return bins
+	return bins, nil
 }
 
 func valuesKey(values map[string]*string) string {

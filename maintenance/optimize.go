@@ -153,7 +153,10 @@ func (o *optimizer) run(ctx context.Context) error {
 	}
 	o.report.Before = filesOf(snap)
 	for pass := 0; pass < maxPasses; pass++ {
-		bins := plan(o.t, snap, o.opts, o.foreign)
+		bins, err := plan(o.t, snap, o.opts, o.foreign)
+		if err != nil {
+			return err
+		}
 		o.report.Foreign = len(o.foreign)
 		o.report.Version, o.report.After = snap.Version(), filesOf(snap)
 		if o.opts.DryRun {

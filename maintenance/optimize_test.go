@@ -50,8 +50,8 @@ func TestOptimize(t *testing.T) {
 			t.Fatal(n, ok)
 		}
 	}
-	files := r.table.FilesFor(snap, []table.Range{{Partition: 5, From: 0, To: 5}})
-	if len(files) != 1 || !files[0].Exact || len(files[0].Ranges) < 3 {
+	files, err := r.table.FilesFor(snap, []table.Range{{Partition: 5, From: 0, To: 5}})
+	if err != nil || len(files) != 1 || !files[0].Exact || len(files[0].Ranges) < 3 {
 		t.Fatalf("%+v", files)
 	}
 	// A version from before reads on. I6
@@ -303,7 +303,11 @@ func TestOptimizeSplitsByPartition(t *testing.T) {
 		r.commit(r.file([]int32{0, 1, 2}, 400, nil))
 	}
 	optimize(t, r.table, OptimizeOptions{TargetSize: 64 << 10})
-	for _, f := range r.table.FilesFor(r.snap(), nil) {
+	files, err := r.table.FilesFor(r.snap(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
 		parts := map[int32]bool{}
 		for _, x := range f.Ranges {
 			parts[x.Partition] = true
@@ -320,7 +324,11 @@ func TestOptimizeVerifies(t *testing.T) {
 	r.fill(4, 0)
 	snap := r.snap()
 	o := &optimizer{t: r.table, opts: OptimizeOptions{}.withDefaults()}
-	b := plan(r.table, snap, o.opts, map[string]bool{})[0]
+	bins, err := plan(r.table, snap, o.opts, map[string]bool{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := bins[0]
 	adds, err := o.write(t.Context(), snap, b)
 	if err != nil {
 		t.Fatal(err)

@@ -271,7 +271,11 @@ func (r *restorer) positions(c *deltalog.Commit, meta *deltalog.Metadata, snap, 
 		}
 		to, ok := target.Txn(id)
 		if !ok {
-			to = r.firstOffset(snap, partition) - 1
+			first, err := r.firstOffset(snap, partition)
+			if err != nil {
+				return err
+			}
+			to = first - 1
 		}
 		if to == ends[id] {
 			continue
@@ -293,16 +297,20 @@ func (r *restorer) positions(c *deltalog.Commit, meta *deltalog.Metadata, snap, 
 }
 
 // firstOffset is where the rows of a partition begin, 0 when that is not known.
-func (r *restorer) firstOffset(snap *deltalog.Snapshot, partition int32) int64 {
+func (r *restorer) firstOffset(snap *deltalog.Snapshot, partition int32) (int64, error) {
 	first, any := int64(0), false
-	for _, f := range r.t.FilesFor(snap, nil) {
+	files, err := r.t.FilesFor(snap, nil)
+	if err != nil {
+		return 0, err
+	}
+	for _, f := range files {
 		for _, x := range f.Ranges {
 			if x.Partition == partition && (!any || int64(x.From) < first) {
 				first, any = int64(x.From), true
 			}
 		}
 	}
-	return max(first, 0)
+	return max(first, 0), nil
 }
 
 // checkFiles makes sure that files which come back are there, with their size, and their deletion vectors.

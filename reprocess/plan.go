@@ -113,7 +113,11 @@ func (s *stream) widths(ctx context.Context, bytes int64) (map[int32]record.Offs
 		return nil, err
 	}
 	size, offsets := map[int32]float64{}, map[int32]float64{}
-	for _, f := range s.table.FilesFor(snap, nil) {
+	files, err := s.table.FilesFor(snap, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
 		all := 0.0
 		for _, r := range f.Ranges {
 			all += float64(r.To - r.From)

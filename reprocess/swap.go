@@ -195,7 +195,11 @@ func (j *Job) newEnd(old *table.Table, snapOld, snapNew *deltalog.Snapshot, p in
 		return end, nil // a partition that came later: the job follows it from its first record
 	}
 	planned := j.plan.Ranges[i]
-	if first := firstOffset(old, snapOld, p); planned.From > first {
+	first, err := firstOffset(old, snapOld, p)
+	if err != nil {
+		return 0, err
+	}
+	if planned.From > first {
 		return 0, fmt.Errorf("%w: the job begins at offset %d of partition %d, and the old table has rows from %d on", ErrNotSwappable, planned.From, p, first)
 	}
 	return max(end, planned.To), nil
@@ -258,11 +262,15 @@ func swappable(old, new *deltalog.Snapshot) error {
 }
 
 // firstOffset is the first offset of a partition that the table may have rows of.
-func firstOffset(t *table.Table, snap *deltalog.Snapshot, p int32) record.Offset {
+func firstOffset(t *table.Table, snap *deltalog.Snapshot, p int32) (record.Offset, error) {
 	first := record.Offset(1 << 62) // when it has none
-	for _, f := range t.FilesFor(snap, []table.Range{{Partition: p, From: 0, To: 1 << 62}}) {
+	files, err := t.FilesFor(snap, []table.Range{{Partition: p, From: 0, To: 1 << 62}})
+	if err != nil {
+		return 0, err
+	}
+	for _, f := range files {
 		if f.Ranges == nil {
-			return 0
+			return 0, nil
 		}
 		for _, r := range f.Ranges {
 			if r.Partition == p {
@@ -270,7 +278,7 @@ func firstOffset(t *table.Table, snap *deltalog.Snapshot, p int32) record.Offset
 			}
 		}
 	}
-	return first
+	return first, nil
 }
 
 // catchUp brings the new table to where the old one stands, under the job's own position.

@@ -30,7 +30,7 @@ func (f Finding) String() string {
 // another size or another number of rows than the log says, deletion vectors that cannot be read, and, in a table with offsets, rows that are there
 // twice or out of order (I3). It changes nothing. An error means that the check could not be made.
 func (t *Table) Check(ctx context.Context) ([]Finding, error) {
-	snap, err := t.Log.Snapshot(ctx)
+	snap, err := t.Log.FullSnapshot(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,8 @@ var (
 	ErrNoRows = errors.New("the file has no rows")
 	// ErrRowCount is returned for a data file whose row counts disagree with each other or with the log.
 	ErrRowCount = errors.New("damaged data file")
+	// ErrNoFiles is returned for a snapshot that does not know the table's files, where they are needed.
+	ErrNoFiles = errors.New("the snapshot has no list of the table's files (Log.NoFiles): take that of Log.FullSnapshot")
 	// ErrClosed is returned by a FileWriter after Close or Abort.
 	ErrClosed = errors.New("the file writer is closed")
 )

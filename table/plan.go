@@ -2,6 +2,7 @@ package table
 
 import (
 	"encoding/json"
+	"iter"
 	"math"
 	"slices"
 	"time"
@@ -32,10 +33,15 @@ type Plan struct {
 	Versions deltalog.Version // the snapshot's version
 }
 
-// Plan says which files a scan of the ranges (nil: all) reads.
-func (t *Table) Plan(snap *deltalog.Snapshot, ranges []Range) Plan {
+// Plan says which files a scan of the ranges (nil: all) reads. Like Scan it returns ErrNoFiles for a snapshot without
+// them: that is not a table without rows.
+func (t *Table) Plan(snap *deltalog.Snapshot, ranges []Range) (Plan, error) {
+	files, err := t.FilesFor(snap, ranges)
+	if err != nil {
+		return Plan{}, err
+	}
 	p := Plan{OfFiles: snap.NumFiles(), OfBytes: snap.SizeBytes(), Versions: snap.Version()}
-	p.Files = t.FilesFor(snap, ranges)
+	p.Files = files
 	p.Skipped = p.OfFiles - len(p.Files)
 	for _, f := range p.Files {
 		p.Bytes += f.Add.Size
@@ -45,25 +51,38 @@ func (t *Table) Plan(snap *deltalog.Snapshot, ranges []Range) Plan {
 			p.Unknown++
 		}
 	}
-	return p
+	return p, nil
 }
 
-// FilesFor gives the files that can hold rows of the ranges (nil: all), older ones first.
-func (t *Table) FilesFor(snap *deltalog.Snapshot, ranges []Range) []FileRange {
+// filesOf gives the files of a snapshot that knows them.
+func filesOf(snap *deltalog.Snapshot) (iter.Seq[*deltalog.Add], error) {
+	if !snap.HasFiles() {
+		return nil, ErrNoFiles
+	}
+	return snap.Files(), nil
+}
+
+// FilesFor gives the files that can hold rows of the ranges (nil: all), older ones first; ErrNoFiles for a snapshot
+// without them.
+func (t *Table) FilesFor(snap *deltalog.Snapshot, ranges []Range) ([]FileRange, error) {
+	files, err := filesOf(snap)
+	if err != nil {
+		return nil, err
+	}
 	ranges = normalize(ranges)
 	out := make([]FileRange, 0, 16)
 	names := t.Names
 	if m, err := mappingOf(snap); err == nil {
 		names = m.names(names)
 	}
-	for a := range snap.Files() {
+	for a := range files {
 		b := boundsOf(names, a, true)
 		if ranges != nil && !b.touches(ranges) {
 			continue
 		}
 		out = append(out, b.fileRange(a))
 	}
-	return out
+	return out, nil
 }
 
 // fileRange gives the bounds of a file as callers see them.
@@ -81,8 +100,12 @@ func (t *Table) FilesOf(snap *deltalog.Snapshot, opts ScanOptions) ([]FileRange,
 	if err != nil {
 		return nil, err
 	}
+	files, err := filesOf(snap)
+	if err != nil {
+		return nil, err
+	}
 	var out []FileRange
-	for a := range snap.Files() {
+	for a := range files {
 		if b := boundsOf(s.names, a, true); s.reads(a, &b) {
 			out = append(out, b.fileRange(a))
 		}

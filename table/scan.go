@@ -265,9 +265,11 @@ func (s *scan) given(rb arrow.RecordBatch) arrow.RecordBatch {
 func (s *scan) units(ctx context.Context, snap *deltalog.Snapshot) (whole, foreign []*unit, err error) {
 	var unknown []*unit
 	seq := 0
-	files := snap.Files()
-	if s.opts.Files != nil {
-		files = slices.Values(s.opts.Files)
+	files := slices.Values(s.opts.Files)
+	if s.opts.Files == nil {
+		if files, err = filesOf(snap); err != nil {
+			return nil, nil, err
+		}
 	}
 	for a := range files {
 		b := boundsOf(s.names, a, s.ranges != nil || !s.opts.MinTimestamp.IsZero())

@@ -390,11 +390,11 @@ func TestPlan(t *testing.T) {
 	tb := newTestTable(t, Config{})
 	snap := commit(t, tb, writeFile(t, tb, []row{{key{0, 1}, "a"}, {key{0, 2}, "a"}, {key{1, 7}, "a"}}, WriterOptions{}),
 		writeFile(t, tb, []row{{key{0, 3}, "a"}}, WriterOptions{}))
-	p := tb.Plan(snap, []Range{{0, 3, 9}})
-	if len(p.Files) != 1 || p.Rows != 1 || p.Skipped != 1 || p.Bytes != p.Files[0].Add.Size || !p.Files[0].Exact {
+	p, err := tb.Plan(snap, []Range{{0, 3, 9}})
+	if err != nil || len(p.Files) != 1 || p.Rows != 1 || p.Skipped != 1 || p.Bytes != p.Files[0].Add.Size || !p.Files[0].Exact {
 		t.Fatalf("%+v", p)
 	}
-	if p = tb.Plan(snap, nil); p.Rows != 4 || len(p.Files) != 2 || p.OfBytes != p.Bytes {
+	if p, err = tb.Plan(snap, nil); err != nil || p.Rows != 4 || len(p.Files) != 2 || p.OfBytes != p.Bytes {
 		t.Fatalf("%+v", p)
 	}
 }
@@ -436,5 +436,44 @@ func TestScanOfLargeFilesAndValues(t *testing.T) {
 		if batches < 2 {
 			t.Fatalf("30 MB came in %d batch", batches)
 		}
+	}
+}
+
+// A snapshot that does not know its files is no table without rows: whatever needs them says so. I4, I8
+func TestSnapshotWithoutFiles(t *testing.T) {
+	store := mem.New()
+	full, err := Create(t.Context(), store, payload, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	a := writeFile(t, full, []row{{key{0, 1}, "a"}, {key{0, 2}, "b"}}, WriterOptions{})
+	commit(t, full, a)
+	tb, err := Open(t.Context(), store, Config{Log: deltalog.Config{NoFiles: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tb.Close()
+	snap := tb.current()
+	if _, err := tryScan(t.Context(), tb, snap, ScanOptions{}); !errors.Is(err, ErrNoFiles) {
+		t.Errorf("Scan: %v", err)
+	}
+	if _, err := tb.FilesFor(snap, nil); !errors.Is(err, ErrNoFiles) {
+		t.Errorf("FilesFor: %v", err)
+	}
+	if _, err := tb.FilesOf(snap, ScanOptions{}); !errors.Is(err, ErrNoFiles) {
+		t.Errorf("FilesOf: %v", err)
+	}
+	if _, err := tb.Plan(snap, nil); !errors.Is(err, ErrNoFiles) {
+		t.Errorf("Plan: %v", err)
+	}
+	if rows := scanRows(t, tb, snap, ScanOptions{Files: []*deltalog.Add{&a}}); len(rows) != 2 {
+		t.Errorf("files that are named are read: %v", rows)
+	}
+	if err := store.Delete(t.Context(), a.Path); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := tb.Check(t.Context()); err != nil || len(found) != 1 {
+		t.Errorf("Check looks at all files, whatever the Log keeps: %v, %v", found, err)
 	}
 }

@@ -328,7 +328,7 @@ func TestPlanCountsLiveRows(t *testing.T) {
 	if snap, err = tb.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if p := tb.Plan(snap, nil); p.Rows != 1 || len(scanRows(t, tb, snap, ScanOptions{})) != 1 {
+	if p, err := tb.Plan(snap, nil); err != nil || p.Rows != 1 || len(scanRows(t, tb, snap, ScanOptions{})) != 1 {
 		t.Fatalf("%+v", p)
 	}
 }

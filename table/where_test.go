@@ -127,19 +127,15 @@ func TestRowGroupsAreSkipped(t *testing.T) {
 	for o := range int64(300) {
 		rs = append(rs, row{key{0, o}, fmt.Sprintf("%04d", o)})
 	}
-	commit(t, tb, writeFile(t, tb, rs, WriterOptions{RowGroupRows: 100}))
-	snap, err := tb.Refresh(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := writeFile(t, tb, rs, WriterOptions{RowGroupRows: 100})
+	snap := commit(t, tb, a)
 	for text, want := range map[string]int{"text = '0150'": 1, "text < '0250'": 3, "_offset > 150": 2, "text IS NOT NULL": 3, "_key = 'k'": 3} {
-		f := tb.FilesFor(snap, nil)[0]
-		read, of, err := tb.RowGroups(t.Context(), snap, f.Add, ScanOptions{Where: parseWhere(t, text)})
+		read, of, err := tb.RowGroups(t.Context(), snap, &a, ScanOptions{Where: parseWhere(t, text)})
 		if err != nil || read != want || of != 3 {
 			t.Errorf("%s: %d of %d row groups, %v; want %d", text, read, of, err, want)
 		}
 	}
-	if read, of, err := tb.RowGroups(t.Context(), snap, tb.FilesFor(snap, nil)[0].Add, ScanOptions{Ranges: []Range{{0, 100, 101}}}); err != nil || read != 1 || of != 3 {
+	if read, of, err := tb.RowGroups(t.Context(), snap, &a, ScanOptions{Ranges: []Range{{0, 100, 101}}}); err != nil || read != 1 || of != 3 {
 		t.Errorf("a range: %d of %d, %v", read, of, err)
 	}
 }

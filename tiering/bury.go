@@ -258,7 +258,10 @@ func (t *Tierer) deadTxns(snap *deltalog.Snapshot, missing []deadLetter, gone []
 // exhume adds to a commit what takes dead letters out of the table: the files that hold them go, and what else
 // they hold is written again.
 func (t *Tierer) exhume(ctx context.Context, tab *table.Table, snap *deltalog.Snapshot, gone []place, c *deltalog.Commit) error {
-	files, ranges := closure(tab, snap, gone)
+	files, ranges, err := closure(tab, snap, gone)
+	if err != nil {
+		return err
+	}
 	now := t.cfg.Clock().UnixMilli()
 	for _, f := range files {
 		c.Removes = append(c.Removes, deltalog.RemoveOf(f.Add, now, true))
@@ -283,20 +286,21 @@ func (t *Tierer) exhume(ctx context.Context, tab *table.Table, snap *deltalog.Sn
 
 // closure gives the files that hold the letters, and ranges that hold all rows of these files and no row of
 // another one. The ranges of a file can be wider than its rows, so other files may have to come along.
-func closure(tab *table.Table, snap *deltalog.Snapshot, gone []place) ([]table.FileRange, []table.Range) {
+func closure(tab *table.Table, snap *deltalog.Snapshot, gone []place) ([]table.FileRange, []table.Range, error) {
 	ranges := make([]table.Range, len(gone))
 	for i, p := range gone {
 		ranges[i] = table.Range{Partition: p.partition, From: p.offset, To: p.offset + 1}
 	}
 	for n := -1; ; {
-		files := tab.FilesFor(snap, ranges)
-		if len(files) == n {
-			return files, ranges
+		files, err := tab.FilesFor(snap, ranges)
+		if err != nil || len(files) == n {
+			return files, ranges, err
 		}
 		n = len(files)
 		for _, f := range files {
 			if f.Ranges == nil { // nobody knows what it holds
-				return tab.FilesFor(snap, nil), nil
+				files, err := tab.FilesFor(snap, nil)
+				return files, nil, err
 			}
 			ranges = append(ranges, f.Ranges...)
 		}
