@@ -2,6 +2,7 @@ package maintenance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -57,32 +58,42 @@ func CleanLog(ctx context.Context, t *table.Table, opts CleanLogOptions) (CleanL
 	if opts.Clock == nil {
 		opts.Clock = time.Now
 	}
-	report, err := cleanLog(ctx, t, opts)
+	report := CleanLogReport{DryRun: opts.DryRun}
+	step := func(ctx context.Context) error { return cleanLog(ctx, t, opts, &report) }
+	err := error(table.ErrDeletingOver)
+	for before := -1; errors.Is(err, table.ErrDeletingOver) && before < report.Removed.Files; { // as long as it gets on
+		before = report.Removed.Files
+		if opts.DryRun {
+			err = step(ctx)
+		} else {
+			err = t.Deleting(ctx, "clean log", step) // new leases wait
+		}
+	}
 	if err != nil {
 		return report, fmt.Errorf("clean the log of %s: %w", t.Store.URL(), err)
 	}
 	return report, nil
 }
 
-func cleanLog(ctx context.Context, t *table.Table, opts CleanLogOptions) (CleanLogReport, error) {
-	report := CleanLogReport{DryRun: opts.DryRun}
+// cleanLog adds to the report what one step removed.
+func cleanLog(ctx context.Context, t *table.Table, opts CleanLogOptions, report *CleanLogReport) error {
 	leases, err := t.Leases(ctx, opts.Clock())
 	if err != nil {
-		return report, err
+		return err
 	}
 	snap, err := t.Log.Snapshot(ctx)
 	if err != nil {
-		return report, err
+		return err
 	}
 	if strings.EqualFold(snap.Metadata().Configuration["delta.enableExpiredLogCleanup"], "false") && !opts.Force {
 		report.Why = "the table's settings forbid it (delta.enableExpiredLogCleanup=false)"
-		return report, nil
+		return nil
 	}
 	from := deltalog.Version(-1)
 	for _, l := range leases {
 		if l.Version == 0 {
 			report.Why = "there is a " + l.String()
-			return report, nil
+			return nil
 		}
 		if from < 0 || l.Version < from {
 			from = l.Version
@@ -90,7 +101,7 @@ func cleanLog(ctx context.Context, t *table.Table, opts CleanLogOptions) (CleanL
 	}
 	c, err := t.Log.Cleanup(ctx, deltalog.CleanupOptions{DryRun: opts.DryRun, Retention: opts.Retention, Force: opts.Force, KeepFrom: from})
 	report.Earliest, report.Why = c.Earliest, c.Why
-	report.Removed = Files{len(c.Files), c.Bytes}
-	report.Paths = c.Files[:min(len(c.Files), maxPaths)]
-	return report, err
+	report.Removed.add(len(c.Files), c.Bytes)
+	report.Paths = append(report.Paths, c.Files[:min(len(c.Files), maxPaths-len(report.Paths))]...)
+	return err
 }

@@ -354,30 +354,37 @@ const (
 	deleteParallel = 8
 )
 
-// delete removes files in batches. Before each it looks at leases and at what other writers brought back.
+// delete removes files in batches. Before each it looks at leases and at what other writers brought back, while
+// new leases wait (I6).
 func (v *vacuum) delete(ctx context.Context, found []candidate) error {
 	for batch := range slices.Chunk(found, deleteBatch) {
-		if err := v.protectLeased(ctx); err != nil {
-			return err
-		}
-		snap, err := v.t.Refresh(ctx)
-		if err != nil {
-			return err
-		}
-		if snap.Version() != v.live {
-			if snap, err = newest(ctx, v.t); err == nil {
-				err = v.protect(snap)
-			}
-			if err != nil {
+		err := v.t.Deleting(ctx, "vacuum", func(ctx context.Context) error {
+			if err := v.lookAgain(ctx); err != nil {
 				return err
 			}
-		}
-		if err := v.deleteBatch(ctx, batch); err != nil {
+			return v.deleteBatch(ctx, batch)
+		})
+		if err != nil {
 			return fmt.Errorf("delete unused files (the next run goes on): %w", err)
 		}
 		v.opts.Logger.Info("vacuum", "table", v.t.Store.URL(), "deleted", v.report.Deleted.Files, "of", len(found))
 	}
 	return nil
+}
+
+// lookAgain finds what came since: leases first, since a restore releases its lease after its commit.
+func (v *vacuum) lookAgain(ctx context.Context) error {
+	if err := v.protectLeased(ctx); err != nil {
+		return err
+	}
+	snap, err := v.t.Refresh(ctx)
+	if err != nil || snap.Version() == v.live {
+		return err
+	}
+	if snap, err = newest(ctx, v.t); err != nil {
+		return err
+	}
+	return v.protect(snap)
 }
 
 func (v *vacuum) deleteBatch(ctx context.Context, batch []candidate) error {

@@ -39,18 +39,26 @@ func (l LeaseInfo) String() string {
 }
 
 // Lease is a promise of vacuums: they keep the files of its version until it is released or runs out (I6). A vacuum
-// that is under way looks at the leases before each step, so a lease on a version whose files are all there right
-// after it was taken is safe. Its methods are for one goroutine.
+// that is under way looks at the leases before each step, and a new lease waits for the step under way, so a lease on
+// a version whose files are all there after it was taken is safe. Its methods are for one goroutine.
 type Lease struct {
 	LeaseInfo
 	t *Table
 }
 
-// Lease takes a lease on a version for a time, at most MaxLease. Renew it in good time before it runs out.
+// Lease takes a lease on a version for a time, at most MaxLease. Renew it in good time before it runs out. It waits
+// while a vacuum deletes, seconds as a rule, and some minutes after one that died.
 func (t *Table) Lease(ctx context.Context, v deltalog.Version, owner string, ttl time.Duration) (*Lease, error) {
 	now := t.cfg.Clock()
 	l := &Lease{t: t, LeaseInfo: LeaseInfo{ID: uuid.NewString(), Version: v, Owner: owner, Created: now.UTC()}}
-	return l, l.Renew(ctx, ttl)
+	if err := l.Renew(ctx, ttl); err != nil {
+		return l, err
+	}
+	if err := t.awaitDeletes(ctx); err != nil {
+		_ = l.Release(context.WithoutCancel(ctx)) // it runs out by itself
+		return l, fmt.Errorf("lease on version %d: %w", v, err)
+	}
+	return l, nil
 }
 
 // Renew makes the lease last for ttl from now on.

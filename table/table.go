@@ -33,6 +33,8 @@ type Config struct {
 	Log deltalog.Config
 	// Clock gives modification times of files. Default time.Now.
 	Clock func() time.Time
+	// LeasePoll is the pause between two looks of a new lease at deletes under way. Default 200 ms.
+	LeasePoll time.Duration
 	// Logger gets what happens in the background. Default: discarded.
 	Logger *slog.Logger
 }
@@ -40,6 +42,9 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	if c.Clock == nil {
 		c.Clock = time.Now
+	}
+	if c.LeasePoll <= 0 {
+		c.LeasePoll = 200 * time.Millisecond
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
