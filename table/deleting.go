@@ -89,19 +89,16 @@ func (t *Table) awaitDeletes(ctx context.Context) error {
 	return nil
 }
 
-// deleting says whether a mark still counts. One that cannot be read counts until its age is too high.
+// deleting says whether a mark still counts, and removes one that has run out. One that cannot be read counts until
+// its age is too high.
 func (t *Table) deleting(ctx context.Context, key string) (bool, error) {
+	var m deletingMark
 	info, err := t.Store.Head(ctx, key)
-	if err == nil && t.cfg.Clock().Sub(info.ModTime) > deletingTime+leaseSlack {
-		_ = t.Store.Delete(ctx, key) // left behind long ago
-		return false, nil
-	}
-	if err == nil && info.Size > 1<<16 {
-		return true, nil
-	}
-	var raw []byte
-	if err == nil {
-		raw, err = t.Store.Get(ctx, key)
+	if err == nil && info.Size <= 1<<16 {
+		var raw []byte
+		if raw, err = t.Store.Get(ctx, key); err == nil && json.Unmarshal(raw, &m) != nil {
+			m = deletingMark{}
+		}
 	}
 	if errors.Is(err, objstore.ErrNotFound) {
 		return false, nil
@@ -109,9 +106,12 @@ func (t *Table) deleting(ctx context.Context, key string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("read %s: %w", key, err)
 	}
-	var m deletingMark
-	if json.Unmarshal(raw, &m) != nil || m.Expires.IsZero() {
+	if m.Expires.IsZero() {
+		m.Expires = info.ModTime.Add(deletingTime)
+	}
+	if t.cfg.Clock().Before(m.Expires.Add(leaseSlack)) {
 		return true, nil
 	}
-	return t.cfg.Clock().Before(m.Expires.Add(leaseSlack)), nil
+	_ = t.Store.Delete(ctx, key) // if not, the next lease tries
+	return false, nil
 }
