@@ -356,7 +356,7 @@ func TestTxnHanging(t *testing.T) {
 			if got := [2]int{openIn(log, tp0), openIn(log, tp1)}; got != want {
 				t.Fatalf("%v transactions are open in the partitions, want %v", got, want)
 			}
-			p, err = c.init(ctx, "x", time.Minute, nop)
+			_, err = c.init(ctx, "x", time.Minute, nop)
 			must(err)
 			if n := openIn(log, tp0) + openIn(log, tp1); n != 0 {
 				t.Errorf("%d are open after the next producer began", n)
