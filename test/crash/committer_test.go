@@ -225,7 +225,7 @@ func (w *plainWriter) file(from, to record.Offset) (deltalog.Add, error) {
 // startAppender runs delta-rs beside, when it is installed. The function it gives stops it and says what it wrote.
 func startAppender(t *testing.T, url string) func() []string {
 	t.Helper()
-	if _, err := os.Stat(filepath.Join(harness.Top(t), ".cache", "venv", "installed")); err != nil {
+	if !harness.HasPython(t) {
 		if os.Getenv("CI") == "true" {
 			harness.Missing(t, "the Python environment", "run 'make services'")
 		}

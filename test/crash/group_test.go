@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -33,6 +34,7 @@ func TestGroupOfIngestsIsKilled(t *testing.T) {
 	load := harness.StartLoad(t, harness.LoadConfig{Addr: k.Addr, Topic: "events", Seed: seed, Transactions: true,
 		Producers: 6, Rate: number(t, "LEDGERLAKE_RATE", 3000)})
 	procs := []*harness.Process{harness.Start(t, member...), harness.Start(t, member...)}
+	awaitFirstCommit(t, table)
 	least, records := harness.Kills(t, 5), number(t, "LEDGERLAKE_RECORDS", 1)
 	kills, seams := 0, 0
 	for kills < least || load.Acked() < records {
@@ -63,6 +65,18 @@ func TestGroupOfIngestsIsKilled(t *testing.T) {
 	}
 	harness.WantAcked(t, "the table", harness.Rows(t, "read", table, "--output", "ndjson"), seed, acked)
 	harness.Run(t, nil, "check", table)
+}
+
+// awaitFirstCommit waits until a process has done something: kills before it, while a group forms for instance,
+// would prove nothing.
+func awaitFirstCommit(t *testing.T, table string) {
+	t.Helper()
+	harness.Eventually(t, time.Minute, func() error {
+		if countRows(t, table) == 0 {
+			return errors.New("nothing is committed yet")
+		}
+		return nil
+	})
 }
 
 // number is a positive number of the environment.

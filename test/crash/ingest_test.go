@@ -42,6 +42,7 @@ func killIngest(t *testing.T, addr string, c harness.LoadConfig, kills, processe
 	for i := range procs {
 		procs[i] = harness.Start(t, running...)
 	}
+	awaitFirstCommit(t, table)
 	for kill := range kills {
 		time.Sleep(time.Duration(100+r.IntN(900)) * time.Millisecond)
 		i := r.IntN(processes)

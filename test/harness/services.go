@@ -36,11 +36,17 @@ func script(t testing.TB, name string) string {
 // Python gives the interpreter of the foreign readers and clients.
 func Python(t testing.TB) string {
 	t.Helper()
-	py := filepath.Join(cache(t), "venv", "bin", "python")
-	if _, err := os.Stat(filepath.Join(cache(t), "venv", "installed")); err != nil {
+	if !HasPython(t) {
 		Missing(t, "the Python environment", "run 'make services'")
 	}
-	return py
+	return filepath.Join(cache(t), "venv", "bin", "python")
+}
+
+// HasPython says whether the environment of the foreign readers and clients is installed, for tests that are worth
+// running without it too.
+func HasPython(t testing.TB) bool {
+	_, err := os.Stat(filepath.Join(cache(t), "venv", "installed"))
+	return err == nil
 }
 
 // RunPython runs a script of the test's folder and gives its standard output.
