@@ -37,6 +37,15 @@ type applied struct {
 	only  map[int32]span // nil: everything
 	pool  chan Transform // idle transforms; nil: values stay
 	batch int            // bytes of one fetch of a partition, at most
+	split bool           // of a plan, which holds the topic's id: it is not recorded once more for each split
+}
+
+// TopicID implements broker.TopicIdentifier.
+func (a *applied) TopicID(ctx context.Context, topic string) ([16]byte, error) {
+	if a.split {
+		return [16]byte{}, nil
+	}
+	return a.stream.TopicID(ctx, topic)
 }
 
 // span is offsets of a partition, To exclusive; To -1 has no end.

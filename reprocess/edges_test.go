@@ -194,6 +194,38 @@ func TestFollowKeepsToTheNamedPartitions(t *testing.T) {
 	}
 }
 
+// The topic's id stands in the plan, once, and a topic that was made again is another one: the job is not opened on it.
+func TestTopicMadeAgain(t *testing.T) {
+	r := newRig(t)
+	r.send(0, 100)
+	if err := r.tier(); err != nil {
+		t.Fatal(err)
+	}
+	cfg := r.config(reprocess.Spec{SplitBytes: 1 << 9})
+	j := r.open(cfg)
+	if err := j.Run(t.Context(), reprocess.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	snap, err := j.Sink().Refresh(t.Context())
+	if err != nil || j.Plan().TopicID == "" {
+		t.Fatalf("plan %+v, %v", j.Plan(), err)
+	}
+	for key := range snap.Metadata().Configuration {
+		if strings.HasPrefix(key, "ledgerlake.topic-id.") {
+			t.Errorf("a split has recorded %s", key)
+		}
+	}
+	if err := r.log.DeleteTopic(t.Context(), topic); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.log.CreateTopic(t.Context(), topic, broker.TopicConfig{Partitions: 2, Tiered: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reprocess.Open(t.Context(), cfg); !errors.Is(err, reprocess.ErrOtherJob) {
+		t.Errorf("%v", err)
+	}
+}
+
 // Fields that no column replaces keep every digit.
 func TestExpressionsKeepDigits(t *testing.T) {
 	e, err := reprocess.CompileExpressions("true", nil, nil)

@@ -17,10 +17,12 @@ const planProperty = "ledgerlake.reprocess"
 
 // Plan is how a job is cut up. It is made once, and kept in the new table.
 type Plan struct {
-	Job    string  `json:"job"`
-	Topic  string  `json:"topic"`
-	Ranges []Split `json:"ranges"` // of each partition, as a whole
-	Splits []Split `json:"splits"`
+	Job   string `json:"job"`
+	Topic string `json:"topic"`
+	// TopicID is that of the log's topic when the plan was made; empty when the log has none.
+	TopicID string  `json:"topicID,omitempty"`
+	Ranges  []Split `json:"ranges"` // of each partition, as a whole
+	Splits  []Split `json:"splits"`
 	// Named says that the job was given offsets, and so these partitions alone.
 	Named bool `json:"named,omitempty"`
 	// Swapped says that the table is one that the job's was swapped into.
@@ -62,6 +64,10 @@ func planOf(snap *deltalog.Snapshot, job string) (*Plan, error) {
 // makePlan cuts the stream between two places into splits of about so many bytes.
 func makePlan(ctx context.Context, s *stream, job, from, until string, splitBytes int64) (*Plan, error) {
 	p := &Plan{Job: job, Topic: s.topic, Splits: []Split{}, Named: len(reader.NamedPartitions(from)) > 0}
+	var err error
+	if p.TopicID, err = s.topicID(ctx); err != nil {
+		return nil, err
+	}
 	parts, err := s.Partitions(ctx, s.topic)
 	if err != nil {
 		return nil, err

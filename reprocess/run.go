@@ -121,6 +121,13 @@ func (j *Job) open(ctx context.Context) (err error) {
 	if err == nil && j.plan.Topic != j.cfg.Topic {
 		err = fmt.Errorf("%w: it was planned for topic %s", ErrOtherJob, j.plan.Topic)
 	}
+	if err != nil || j.plan.TopicID == "" {
+		return err
+	}
+	now, err := j.stream.topicID(ctx)
+	if err == nil && now != j.plan.TopicID {
+		err = fmt.Errorf("%w: topic %s was deleted and made again since it was planned (id %s, now %s)", ErrOtherJob, j.cfg.Topic, j.plan.TopicID, now)
+	}
 	return err
 }
 
@@ -203,7 +210,7 @@ func (j *Job) payload(ctx context.Context, plan *Plan) (*arrow.Schema, error) {
 
 // source gives the transformed stream of one partition, cut to a span.
 func (j *Job) source(partition int32, s span) *applied {
-	return &applied{stream: j.stream, pool: j.pool, only: map[int32]span{partition: s}, batch: 4 << 20}
+	return &applied{stream: j.stream, pool: j.pool, only: map[int32]span{partition: s}, batch: 4 << 20, split: true}
 }
 
 // Plan gives how the job is cut up.

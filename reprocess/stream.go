@@ -230,6 +230,15 @@ func (s *stream) TopicID(ctx context.Context, topic string) ([16]byte, error) {
 	return [16]byte{}, nil
 }
 
+// topicID is TopicID as text, empty when the log does not know it.
+func (s *stream) topicID(ctx context.Context) (string, error) {
+	id, err := s.TopicID(ctx, s.topic)
+	if err != nil || id == [16]byte{} {
+		return "", err
+	}
+	return table.FormatTopicID(id), nil
+}
+
 // Close closes what the stream itself has opened.
 func (s *stream) Close() error {
 	if s.history == nil {
