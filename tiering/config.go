@@ -46,6 +46,10 @@ type Config struct {
 	Table     *table.Table
 	Committer committer.Committer // default: committer.NewDirect of the table's log
 	Format    string              // FormatJSON or FormatRaw
+	// AsItIs fills a table that has no partition and offset columns: somebody else's, whose columns stay as they are.
+	// Each record is in it once all the same (I3), since rows and positions are one commit. But its rows do not say
+	// which record they were, so no stream is read from it, and a record without a value has nothing to leave there.
+	AsItIs bool
 
 	// DeadLetters takes what cannot be decoded; nil: its table is in DeadLetterStore, made when there is a first one.
 	DeadLetters     *table.Table
@@ -138,8 +142,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("format %q is not %s or %s", c.Format, FormatJSON, FormatRaw)
 	case c.DeadLetters == nil && c.DeadLetterStore == nil:
 		return errors.New("a dead letter table is needed, or a store for it")
-	case !c.Table.Names.Ordered():
-		return errors.New("the table has no partition and offset columns, so rows could not be told apart")
+	case !c.Table.Names.Ordered() && !c.AsItIs:
+		return errors.New("the table has no partition and offset columns, so its rows could not be read as a stream; fill it as it is (--as-is), or name the columns that hold them")
 	case c.Manual && c.UntilEnd:
 		return errors.New("a bounded run reads all partitions: it does not go with assigned ones")
 	case c.Manual && c.Partitions != nil:

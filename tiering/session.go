@@ -34,6 +34,7 @@ type session struct {
 	schema       *arrow.Schema // of data files
 	topicID      string        // to be recorded with the next commit; empty: it stands there
 	columns      []source
+	bare         bool // the table has no partition and offset columns: see Config.AsItIs
 	payload      *arrow.Schema
 
 	fetchBytes int64
@@ -73,7 +74,7 @@ func (t *Tierer) newSession(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	s := &session{
-		t: t, snap: snap, incarnation: snap.Metadata().ID, schemaString: snap.Metadata().SchemaString,
+		t: t, snap: snap, incarnation: snap.Metadata().ID, schemaString: snap.Metadata().SchemaString, bare: !t.cfg.Table.Names.Ordered(),
 		budget:     newBudget(t.cfg.MemoryBudget / 2),
 		fetchBytes: min(maxFetch, t.cfg.MemoryBudget/4),
 		spillAt:    t.cfg.MemoryBudget / 4 / int64(t.cfg.Workers),

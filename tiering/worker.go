@@ -237,6 +237,9 @@ func (w *worker) record(ctx context.Context, partition int32, cur *cursor, rec *
 			return nil
 		}
 	}
+	if rec.Value == nil && w.s.bare {
+		return nil // no value and no column that says so: a hole
+	}
 	size := len(rec.Key) + len(rec.Value)
 	for i := range rec.Headers {
 		size += len(rec.Headers[i].Key) + len(rec.Headers[i].Value)

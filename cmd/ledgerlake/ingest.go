@@ -123,6 +123,7 @@ TABLE_dead_letters and hold up nothing.`,
 	f.StringVar(&schemaFile, "schema", "", "file with the payload columns of a new table, a Delta schema in JSON")
 	f.StringVar(&onGap, "on-gap", "fail", "when the log has dropped records that the table lacks: fail, or earliest (go on with a report)")
 	f.BoolVar(&plan.tiering.AcceptTopic, "accept-new-topic", false, "go on although the topic was deleted and made again: it holds the same records at the same offsets")
+	f.BoolVar(&plan.tiering.AsItIs, "as-is", false, "fill a table that has no _partition and _offset columns, somebody else's, without changing its columns: no stream can be read from it")
 	f.BoolVar(&plan.tiering.UntilEnd, "until-latest", false, "read up to the ends of the log as they are now, commit, and end")
 	flushFlags(f, &plan.tiering)
 	up.register(f)
