@@ -10,6 +10,7 @@
 package decode
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -23,7 +24,8 @@ var ErrFull = errors.New("decode: batch is full")
 // Decoder collects messages as rows of columns.
 type Decoder interface {
 	// Append decodes one message into one row of all columns. On error nothing is appended; an *Error means
-	// that the value itself is bad. A nil value, a tombstone, gives a row of nulls.
+	// that the value itself is bad, an *UnavailableError that it is to be tried again. A nil value, a tombstone,
+	// gives a row of nulls.
 	Append(value []byte) error
 	// AppendNull adds a row of nulls, without a look at whether columns may be null.
 	AppendNull()
@@ -35,6 +37,27 @@ type Decoder interface {
 	// Reset drops the rows and keeps the memory.
 	Reset()
 }
+
+// Format is one encoding of message values. It is safe for concurrent use; the decoders that it makes are not.
+type Format interface {
+	// Columns proposes payload columns for a table that is to be made: from the schema that the format knows or
+	// finds, else from sampled values. ErrNoSamples when neither tells any.
+	Columns(ctx context.Context, samples [][]byte) (*arrow.Schema, error)
+	// NewDecoder makes a decoder that fills the payload columns of a table. The table leads: a field that it
+	// lacks is passed over, a column that a value lacks is null.
+	NewDecoder(payload *arrow.Schema) (Decoder, error)
+}
+
+// UnavailableError says that a value could not be decoded yet, because what it needs is out of reach, as a
+// schema while the registry is down. The value is not at fault: nothing was appended, and the same Append is
+// to be tried again later. It is never a reason for a dead letter (I7).
+type UnavailableError struct{ Err error }
+
+// Error gives the cause.
+func (e *UnavailableError) Error() string { return "decode value: not now: " + e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *UnavailableError) Unwrap() error { return e.Err }
 
 // Error says why a value cannot be a row.
 type Error struct {

@@ -7,7 +7,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow"
+
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/decode"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
 )
@@ -32,6 +35,9 @@ type Config struct {
 	// told only where they are known to be lost: the others cannot be told from rows that are left out.
 	Where  string
 	Format string // how log values become columns: "json" (default with payload columns) or "raw"
+	// NewDecoder makes the decoder of log values into the table's payload columns, the one that tiering fills
+	// the table with; nil: by Format.
+	NewDecoder func(payload *arrow.Schema) (decode.Decoder, error)
 
 	SkipMissing bool // go on behind offsets that are lost, after telling OnGap
 	// OnGap hears of offsets without a row; may be nil. The gaps of a partition come in order; one inside a
@@ -123,6 +129,17 @@ func (c Config) withDefaults() Config {
 	c.Partitions = slices.Clone(c.Partitions)
 	slices.Sort(c.Partitions)
 	return c
+}
+
+func (c Config) newDecoder(payload *arrow.Schema) (decode.Decoder, error) {
+	if c.NewDecoder == nil {
+		return decode.ForTable(payload)
+	}
+	d, err := c.NewDecoder(payload)
+	if err != nil {
+		return nil, fmt.Errorf("make decoder: %w", err)
+	}
+	return d, nil
 }
 
 func (c Config) validate() error {

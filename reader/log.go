@@ -58,7 +58,7 @@ func newLogSide(c *Cursor) (*logSide, error) {
 		if c.cfg.Format == "raw" {
 			return nil, fmt.Errorf("table has payload columns %v; format raw cannot fill them from the log", fieldNames(payload))
 		}
-		d, err := decode.ForTable(payload)
+		d, err := c.cfg.newDecoder(payload)
 		if err != nil {
 			return nil, err
 		}
@@ -181,8 +181,8 @@ func (l *logSide) decode() (arrow.RecordBatch, error) {
 			continue
 		}
 		took, err := l.take(l.it.Record())
-		if errors.Is(err, decode.ErrFull) && rows > 0 {
-			return l.batch(rows) // the record is still held
+		if err != nil && rows > 0 {
+			return l.batch(rows) // the record is still held, and tried again first thing
 		}
 		if err != nil {
 			return nil, err
@@ -277,7 +277,7 @@ func (l *logSide) skipTo(o record.Offset) {
 }
 
 // take adds one record as a row; false when it is not wanted or does not fit the schema. An error that is
-// not of the value, as decode.ErrFull, leaves the position before the record.
+// not of the value, as decode.ErrFull or a *decode.UnavailableError, leaves the position before the record.
 func (l *logSide) take(r *record.Record) (bool, error) {
 	p := l.part
 	if r.Offset < p.next || r.Offset >= p.until {

@@ -135,3 +135,35 @@ func TestRecordLargerThanAColumn(t *testing.T) {
 		t.Errorf("position %v", c.Position())
 	}
 }
+
+// away cannot decode its fourth value.
+type away struct {
+	decode.Decoder
+	calls int
+}
+
+func (d *away) Append(v []byte) error {
+	if d.calls++; d.calls > 3 {
+		return &decode.UnavailableError{Err: errors.New("registry is down")}
+	}
+	return d.Decoder.Append(v)
+}
+
+// TestDecoderUnavailable proves I4 in an outage: the rows before the record come first, then an error; the cursor stands
+// at the record, which is no gap.
+func TestDecoderUnavailable(t *testing.T) {
+	c, err := Open(t.Context(), Config{Source: newOneBatch(t, 6), Topic: "t", OnGap: func(g Gap) { t.Errorf("gap %+v", g) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.log.decoder = &away{Decoder: c.log.decoder}
+	rb, err := c.Next(t.Context())
+	if err != nil || rb.NumRows() != 3 {
+		t.Fatalf("Next = %v, %v; want 3 rows", rb, err)
+	}
+	var down *decode.UnavailableError
+	if _, err := c.Next(t.Context()); !errors.As(err, &down) || c.Position()[0] != 3 {
+		t.Errorf("Next = %v at %v, want an UnavailableError at 3", err, c.Position())
+	}
+}

@@ -52,6 +52,13 @@ func (s *session) newFile(ctx context.Context) (*table.FileWriter, error) {
 }
 
 func (s *session) newDecoder() (decode.Decoder, error) {
+	if s.t.cfg.NewDecoder != nil {
+		d, err := s.t.cfg.NewDecoder(s.payload)
+		if err != nil {
+			return nil, fmt.Errorf("make decoder: %w", err)
+		}
+		return d, nil
+	}
 	if s.payload.NumFields() == 0 {
 		if s.t.cfg.Format == FormatRaw {
 			return decode.NewRaw(), nil

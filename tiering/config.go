@@ -8,10 +8,12 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/committer"
+	"github.com/ledgerlake/ledgerlake/decode"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
@@ -45,7 +47,11 @@ type Config struct {
 	App       string // positions are kept under <App>-<partition>; default: the topic
 	Table     *table.Table
 	Committer committer.Committer // default: committer.NewDirect of the table's log
-	Format    string              // FormatJSON or FormatRaw
+	Format    string              // FormatJSON or FormatRaw; not looked at when NewDecoder is set
+
+	// NewDecoder makes the decoders of values into the table's payload columns, one a partition, from several
+	// goroutines; nil: by Format. See decode.Format.
+	NewDecoder func(payload *arrow.Schema) (decode.Decoder, error)
 	// AsItIs fills a table that has no partition and offset columns: somebody else's, whose columns stay as they are.
 	// Each record is in it once all the same (I3), since rows and positions are one commit. But its rows do not say
 	// which record they were, so no stream is read from it, and a record without a value has nothing to leave there.
@@ -138,7 +144,7 @@ func (c Config) validate() error {
 		return errors.New("a topic is needed")
 	case c.Table == nil:
 		return errors.New("a table is needed")
-	case c.Format != FormatJSON && c.Format != FormatRaw:
+	case c.NewDecoder == nil && c.Format != FormatJSON && c.Format != FormatRaw:
 		return fmt.Errorf("format %q is not %s or %s", c.Format, FormatJSON, FormatRaw)
 	case c.DeadLetters == nil && c.DeadLetterStore == nil:
 		return errors.New("a dead letter table is needed, or a store for it")
