@@ -3,6 +3,7 @@ package reader
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -48,6 +49,12 @@ type Config struct {
 	BatchRows int           // rows a batch at most; default 8192 from the log, 16384 from the table
 	ReadAhead int           // data files read at the same time, ahead of the caller; default: one a core, at most 8
 	MaxWait   time.Duration // longest wait of one fetch; default 500 ms
+
+	// LeaseTime is how long the lease lasts that a read of the table holds and renews, so that no vacuum removes
+	// what it still needs. Default 10 minutes; negative: none. LeaseAfter is how long a read is in the table before
+	// it takes one, so that short reads write nothing. Default 1 s.
+	LeaseTime, LeaseAfter time.Duration
+	Logger                *slog.Logger // default: discarded
 }
 
 // Gap is a run of offsets [From, To) of one partition that have no row.
@@ -126,6 +133,15 @@ func (c Config) withDefaults() Config {
 	if c.MaxWait == 0 {
 		c.MaxWait = 500 * time.Millisecond
 	}
+	if c.LeaseTime == 0 {
+		c.LeaseTime = 10 * time.Minute
+	}
+	if c.LeaseAfter == 0 {
+		c.LeaseAfter = time.Second
+	}
+	if c.Logger == nil {
+		c.Logger = discard()
+	}
 	c.Partitions = slices.Clone(c.Partitions)
 	slices.Sort(c.Partitions)
 	return c
@@ -158,6 +174,9 @@ func (c Config) validate() error {
 	}
 	if c.ReadAhead < 0 {
 		errs = append(errs, fmt.Errorf("reader config: ReadAhead %d is negative", c.ReadAhead))
+	}
+	if c.LeaseTime > table.MaxLease || c.LeaseAfter < 0 {
+		errs = append(errs, fmt.Errorf("reader config: LeaseTime %s is above %s, or LeaseAfter %s is negative", c.LeaseTime, table.MaxLease, c.LeaseAfter))
 	}
 	if c.MaxRows < 0 {
 		errs = append(errs, fmt.Errorf("reader config: MaxRows %d is negative", c.MaxRows))

@@ -15,6 +15,9 @@
 // When retention removes log segments under a running cursor, they are in the table by then (I6): the
 // cursor takes a newer snapshot and reads the lake again from its own position.
 //
+// A read that is in the table for longer than a second holds a lease on its version, so no vacuum removes its files
+// (I6). Should one be gone all the same, the cursor plans again from a newer snapshot, without a skip or a repeat.
+//
 // # Concurrency
 //
 // A Cursor is used by one goroutine. Batches belong to the receiver until it releases them.
@@ -24,6 +27,7 @@
 //	config.go    Config, where to start and where to end
 //	cursor.go    Cursor: the loop over lake and log
 //	lake.go      the lake side: ranges below the seam
+//	hold.go      the lease of a read that takes long
 //	log.go       the log side: fetch, filter, decode
 //	resolve.go   times and words to offsets
 //	token.go     resume tokens

@@ -25,6 +25,9 @@ type HistoryConfig struct {
 	MaxStale time.Duration
 	Codec    record.Codec // of the batches; default Snappy: every client has it, and it costs least
 	NoCodec  bool         // batches are not compressed
+	// Leases lets each scan hold a lease as Config.LeaseTime says: for jobs, which read all of a table. The many
+	// consumers of a server go without; a scan whose file is gone plans again.
+	Leases bool
 }
 
 func (c HistoryConfig) withDefaults() HistoryConfig {
@@ -173,7 +176,7 @@ func (h *History) streamAt(ctx context.Context, tp record.TopicPartition, t *tab
 	if err != nil || !ok || from >= end {
 		return nil, err
 	}
-	s := &stream{tp: tp, table: t, next: from, cost: scanCost(snap)}
+	s := &stream{tp: tp, table: t, next: from, leases: h.cfg.Leases, cost: scanCost(snap)}
 	if err := h.streams.admit(ctx, s); err != nil {
 		return nil, err
 	}

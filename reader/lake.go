@@ -24,6 +24,7 @@ type lakeSide struct {
 	offCol   int
 	project  []int // scanned column of each column of the schema given; nil: as scanned
 	finished bool
+	hold     *hold
 	before   []record.Offset // positions ahead of the batch in work
 }
 
@@ -41,6 +42,7 @@ func (l *lakeSide) start(ctx context.Context) {
 			return
 		}
 	}
+	l.hold = newHold(l.c.cfg, l.c.snap.Version())
 	scanCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l.cancel = cancel
 	l.pull, l.stop = iter.Pull2(l.c.cfg.Table.Scan(scanCtx, l.c.snap, opts))
@@ -191,4 +193,6 @@ func (l *lakeSide) close() {
 		l.cancel()
 		l.stop()
 	}
+	l.hold.end()
+	l.hold = nil
 }

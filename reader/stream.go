@@ -20,6 +20,7 @@ type stream struct {
 	table  *table.Table
 	next   record.Offset // what a consumer that reads on asks for
 	cost   int64         // memory, about
+	leases bool
 	cursor *Cursor
 	rows   recordRows
 	row    int // next one of rows
@@ -47,10 +48,15 @@ func scanCost(snap *deltalog.Snapshot) int64 {
 // open begins the scan.
 func (s *stream) open(ctx context.Context, snap *deltalog.Snapshot) error {
 	n := s.table.Names
+	lease := time.Duration(-1)
+	if s.leases {
+		lease = 0
+	}
 	c, err := open(ctx, Config{
 		Table: s.table, App: s.tp.Topic, Partitions: []int32{s.tp.Partition},
 		From:    AtOffsets(map[int32]record.Offset{s.tp.Partition: s.next}),
 		Columns: fieldNames(arrow.NewSchema(table.SystemFields(n), nil)), BatchRows: historyRows, ReadAhead: 1,
+		LeaseTime: lease,
 	}, snap)
 	if err != nil {
 		return err

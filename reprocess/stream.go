@@ -33,7 +33,7 @@ func openStream(ctx context.Context, topic string, t *table.Table, log broker.So
 		return s, nil
 	}
 	var err error
-	s.history, err = reader.NewHistory(reader.HistoryConfig{NoCodec: true, Table: func(string) (*table.Table, bool) { return t, true }})
+	s.history, err = reader.NewHistory(reader.HistoryConfig{NoCodec: true, Leases: true, Table: func(string) (*table.Table, bool) { return t, true }})
 	if err != nil {
 		return nil, err
 	}

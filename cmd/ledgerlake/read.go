@@ -98,7 +98,7 @@ func (r *readFlags) run(ctx context.Context, s *stream, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	cfg.Table, cfg.Source, cfg.App = s.table, s.source, s.app
+	cfg.Table, cfg.Source, cfg.App, cfg.Logger = s.table, s.source, s.app, r.log
 	cfg.OnGap = func(g reader.Gap) {
 		if r.gaps || g.Reason == reader.GapLost {
 			fmt.Fprintf(os.Stderr, "gap: partition %d offsets [%d, %d): %s\n", g.Partition, g.From, g.To, g.Reason)
