@@ -24,9 +24,10 @@ func newBench() *cobra.Command {
 		"tiering":   bench.RunTiering,
 		"deltalog":  bench.RunDeltalog,
 		"committer": bench.RunCommitter,
+		"replay":    bench.RunReplay,
 	}
-	names := []string{"log", "tiering", "deltalog", "committer"}
-	later := []string{"ingest", "replay", "broker", "pulsar"}
+	names := []string{"log", "tiering", "deltalog", "committer", "replay"}
+	later := []string{"ingest", "broker", "pulsar"}
 	cmd := &cobra.Command{
 		Use:   "bench NAME",
 		Short: "Measure this build beside a baseline, in one run",
@@ -34,7 +35,9 @@ func newBench() *cobra.Command {
   log       append to the embedded log, beside plain sequential writes of the same bytes
   tiering   log to Delta table, beside the same pipeline with encoding/json maps and arrow-go defaults
   deltalog  a Delta log of 300,000 files becomes a snapshot, beside an encoding/json loop, delta-rs and DuckDB
-  committer 32 writers of one table, through a group of committers, beside direct commits and delta-rs`,
+  committer 32 writers of one table, through a group of committers, beside direct commits and delta-rs
+  replay    a table into Arrow, beside delta-rs, polars and DuckDB (and Spark with LEDGERLAKE_SPARK=1) on the same table;
+            finding an offset among 100,000 files; the pause at the seam`,
 		Example:   "  ledgerlake bench tiering --json tiering.json",
 		Args:      cobra.ExactArgs(1),
 		ValidArgs: names,
