@@ -16,6 +16,9 @@
 //	tiering.go   scenario tiering: log to table beside the same pipeline written plainly
 //	deltalog.go  scenario deltalog: a Delta log becomes a snapshot, beside encoding/json, delta-rs and DuckDB
 //	committer.go scenario committer: small commits of many writers, through a group, directly, and with delta-rs
+//	ingest.go    scenario ingest: a real Kafka to Delta, beside the daemon kafka-delta-ingest: cases; ingest_sides.go, ingest_run.go,
+//	             ingest_goals.go; shapes.go (messages), kafka.go (the topic and its load), child.go (a program that is
+//	             measured from outside), follow.go (when records are in the table)
 //	foreign.go   other engines, in processes of their own
 //	plain.go     the plain pipeline: encoding/json maps, arrow-go builders and defaults
 package bench

@@ -132,6 +132,8 @@ func plainValue(b array.Builder, v any) error {
 		b.Append(v.(string))
 	case *array.Int64Builder:
 		b.Append(int64(v.(float64)))
+	case *array.Int32Builder:
+		b.Append(int32(v.(float64)))
 	case *array.Float64Builder:
 		b.Append(v.(float64))
 	case *array.BooleanBuilder:

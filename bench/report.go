@@ -18,6 +18,16 @@ type Sample struct {
 	Records    int64   `json:"records"`
 	Bytes      int64   `json:"bytes"`           // of record values
 	MaxMB      float64 `json:"maxMB,omitempty"` // most memory, where it was looked at
+
+	// Of a table that was filled.
+	Files     int64 `json:"files,omitempty"`
+	Versions  int64 `json:"versions,omitempty"`
+	FileBytes int64 `json:"fileBytes,omitempty"`
+
+	// Milliseconds from when a record was sent until it was in the table.
+	P50 float64 `json:"p50,omitempty"`
+	P95 float64 `json:"p95,omitempty"`
+	P99 float64 `json:"p99,omitempty"`
 }
 
 // Goal is one aim of a scenario with what was measured.
@@ -35,6 +45,7 @@ type Report struct {
 	Time     time.Time `json:"time"`
 	Samples  []Sample  `json:"samples"`
 	Goals    []Goal    `json:"goals"`
+	Notes    []string  `json:"notes,omitempty"` // what a reader must know
 }
 
 // atLeast adds a goal that got must reach.

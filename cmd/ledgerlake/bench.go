@@ -14,46 +14,49 @@ import (
 	"github.com/ledgerlake/ledgerlake/bench"
 )
 
+// benchScenario is a thing to measure.
+type benchScenario struct {
+	name, about string
+	run         func(context.Context, bench.Config) (*bench.Report, error)
+}
+
+var benchScenarios = []benchScenario{
+	{"log", "append to the embedded log, beside plain sequential writes of the same bytes", bench.RunLog},
+	{"tiering", "log to Delta table, beside the same pipeline with encoding/json maps and arrow-go defaults", bench.RunTiering},
+	{"deltalog", "a Delta log of 300,000 files becomes a snapshot, beside an encoding/json loop, delta-rs and DuckDB", bench.RunDeltalog},
+	{"committer", "32 writers of one table, through a group of committers, beside direct commits and delta-rs", bench.RunCommitter},
+	{"replay", "a table into Arrow, beside delta-rs, polars, DuckDB (and Spark with LEDGERLAKE_SPARK=1); an offset among 100,000 files; the seam", bench.RunReplay},
+	{"ingest", "a real Kafka's topic to Delta table, beside kafka-delta-ingest (--reference-bin) and the plain pipeline", bench.RunIngest},
+}
+
 func newBench() *cobra.Command {
 	var (
 		cfg           bench.Config
 		file, profile string
 	)
-	scenarios := map[string]func(context.Context, bench.Config) (*bench.Report, error){
-		"log":       bench.RunLog,
-		"tiering":   bench.RunTiering,
-		"deltalog":  bench.RunDeltalog,
-		"committer": bench.RunCommitter,
-		"replay":    bench.RunReplay,
+	var names []string
+	about := strings.Builder{}
+	for _, s := range benchScenarios {
+		names = append(names, s.name)
+		fmt.Fprintf(&about, "\n  %-9s %s", s.name, s.about)
 	}
-	names := []string{"log", "tiering", "deltalog", "committer", "replay"}
-	later := []string{"ingest", "broker", "pulsar"}
 	cmd := &cobra.Command{
-		Use:   "bench NAME",
-		Short: "Measure this build beside a baseline, in one run",
-		Long: `bench runs a scenario and its baseline in turns and prints medians, spread, ratios and goals:
-  log       append to the embedded log, beside plain sequential writes of the same bytes
-  tiering   log to Delta table, beside the same pipeline with encoding/json maps and arrow-go defaults
-  deltalog  a Delta log of 300,000 files becomes a snapshot, beside an encoding/json loop, delta-rs and DuckDB
-  committer 32 writers of one table, through a group of committers, beside direct commits and delta-rs
-  replay    a table into Arrow, beside delta-rs, polars and DuckDB (and Spark with LEDGERLAKE_SPARK=1) on the same table;
-            finding an offset among 100,000 files; the pause at the seam`,
+		Use:       "bench NAME",
+		Short:     "Measure this build beside a baseline, in one run",
+		Long:      "bench runs a scenario and its baseline in turns and prints medians, spread, ratios and goals:" + about.String(),
 		Example:   "  ledgerlake bench tiering --json tiering.json",
 		Args:      cobra.ExactArgs(1),
 		ValidArgs: names,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			run := scenarios[args[0]]
-			if run == nil {
-				if slices.Contains(later, args[0]) {
-					return fmt.Errorf("scenario %s is not built yet; there are %s", args[0], strings.Join(names, ", "))
-				}
+			i := slices.IndexFunc(benchScenarios, func(s benchScenario) bool { return s.name == args[0] })
+			if i < 0 {
 				return fmt.Errorf("no scenario %q; there are %s", args[0], strings.Join(names, ", "))
 			}
 			stop, err := startProfile(profile)
 			if err != nil {
 				return err
 			}
-			report, err := run(cmd.Context(), cfg)
+			report, err := benchScenarios[i].run(cmd.Context(), cfg)
 			if err = errors.Join(err, stop()); err != nil {
 				return err
 			}
@@ -75,6 +78,11 @@ func newBench() *cobra.Command {
 	f.IntVar(&cfg.Rounds, "rounds", 5, "measured runs of each side")
 	f.IntVar(&cfg.Records, "records", 200_000, "records a run")
 	f.Uint64Var(&cfg.Seed, "seed", 1, "seed of the generated data")
+	f.StringSliceVar(&cfg.Cases, "case", nil, "ingest: run these cases only, as the report names them")
+	f.BoolVar(&cfg.Full, "full", false, "ingest: run all cases, not only the short ones")
+	f.StringVar(&cfg.ReferenceBin, "reference-bin", "", "ingest: binary of the kafka-delta-ingest to run beside")
+	f.StringVar(&cfg.ReferenceNote, "reference-note", "", "ingest: its version and how it was built, for the report")
+	f.StringVar(&cfg.OwnBin, "own-bin", "", "ingest: measure this ledgerlake binary instead of the running one")
 	f.StringVar(&cfg.Dir, "dir", "", "scratch directory, on the disk to measure (default: the system's temporary one)")
 	return cmd
 }

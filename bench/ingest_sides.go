@@ -1,0 +1,102 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+
+	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/internal/vfs"
+	"github.com/ledgerlake/ledgerlake/objstore/dir"
+	"github.com/ledgerlake/ledgerlake/table"
+)
+
+// ingestSide is one way to do the work.
+type ingestSide struct {
+	name   string
+	binary string
+	args   func(w *ingestWork, topic, dir string) []string // nil: runs in this process
+	create func(ctx context.Context, s shape, topic, dir string) error
+	env    []string
+	only   func(ingestCase) bool // nil: all cases
+}
+
+// ingestSides are this program with the daemon's own command line, this program with a table of its own (the raw
+// records are kept beside the columns), the daemon, and the plain pipeline.
+func ingestSides(cfg Config) ([]ingestSide, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	if cfg.OwnBin != "" {
+		self = cfg.OwnBin
+	}
+	sides := []ingestSide{
+		{name: "ledgerlake", binary: self, args: daemonArgs, create: createPlainTable},
+		{name: "ledgerlake, raw kept", binary: self, args: ownArgs, create: createOwnTable, only: func(c ingestCase) bool { return c.shape != "web" }},
+	}
+	if cfg.ReferenceBin != "" {
+		if _, err := os.Stat(cfg.ReferenceBin); err != nil {
+			return nil, fmt.Errorf("reference daemon: %w", err)
+		}
+		sides = append(sides, ingestSide{name: "kafka-delta-ingest", binary: cfg.ReferenceBin, args: daemonArgs, create: createPlainTable, env: []string{"RUST_LOG=error"}})
+	}
+	return append(sides, ingestSide{name: "plain", only: func(c ingestCase) bool { return c.shape != "web" }}), nil
+}
+
+// daemonArgs are those of kafka-delta-ingest, which this program takes too: the same line for both. The batch size is
+// above the daemon's default of 5,000, which makes it faster.
+func daemonArgs(w *ingestWork, topic, dir string) []string {
+	args := []string{
+		"ingest", topic, dir, "--kafka", w.node.addr, "--app_id", ingestApp, "--consumer_group", "bench-" + topic + strconv.Itoa(len(dir)),
+		"--auto_offset_reset", "earliest", "--allowed_latency", strconv.Itoa(w.latency), "--max_messages_per_batch", "10000",
+	}
+	for _, t := range w.kind.transforms {
+		args = append(args, "--transform", t)
+	}
+	return args
+}
+
+// ownArgs are those of this program's own form: the table has the system columns and the raw records.
+func ownArgs(w *ingestWork, topic, dir string) []string {
+	return []string{"ingest", "--brokers", w.node.addr, "--topic", topic, "--table", dir, "--app", ingestApp, "--flush-age", strconv.Itoa(w.latency) + "s"}
+}
+
+// createPlainTable makes a table with the columns of the messages and no more, as the daemon needs it.
+func createPlainTable(ctx context.Context, s shape, _, at string) error {
+	columns, err := s.columns()
+	if err != nil {
+		return err
+	}
+	store, err := dir.Open(dir.Config{Root: at, FS: vfs.OS()})
+	if err != nil {
+		return err
+	}
+	log, err := deltalog.Create(ctx, store, deltalog.CreateOptions{Schema: columns, PartitionColumns: s.partition}, deltalog.Config{})
+	if err != nil {
+		return err
+	}
+	return log.Close()
+}
+
+// createOwnTable makes a table as this program makes them.
+func createOwnTable(ctx context.Context, s shape, topic, at string) error {
+	columns, err := s.columns()
+	if err != nil {
+		return err
+	}
+	payload, err := deltalog.ToArrow(columns)
+	if err != nil {
+		return err
+	}
+	store, err := dir.Open(dir.Config{Root: at, FS: vfs.OS()})
+	if err != nil {
+		return err
+	}
+	t, err := table.Create(ctx, store, payload, table.Config{Topic: topic})
+	if err != nil {
+		return err
+	}
+	return t.Log.Close()
+}

@@ -1,0 +1,166 @@
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/decode"
+	"github.com/ledgerlake/ledgerlake/deltalog"
+)
+
+// shape is one kind of message, and the table that it goes into.
+type shape struct {
+	name       string
+	about      string
+	unique     string   // a string column whose values tell the records apart
+	partition  []string // columns that divide the table
+	transforms []string // in kafka-delta-ingest's grammar
+	fields     string   // columns as a Delta schema; empty: those of a sample
+	make       func(seed uint64) func(buf []byte) []byte
+}
+
+// shapes are the messages that scenario ingest knows.
+func shapes() []shape {
+	return []shape{
+		{
+			name: "web", about: "229 bytes: the web requests of kafka-delta-ingest's own example, with the transforms of its README",
+			unique: "uuid", partition: []string{"date"}, fields: webFields, make: webRequests,
+			transforms: []string{
+				"date: substr(meta.producer.timestamp, `0`, `10`)", "meta.kafka.offset: kafka.offset",
+				"meta.kafka.partition: kafka.partition", "meta.kafka.topic: kafka.topic",
+			},
+		},
+		{name: "event", about: "690 bytes: shop events, 19 columns with two levels of objects and a list", unique: "event_id", make: shopEvents(165, false)},
+		{name: "shuffled", about: "690 bytes: shop events, keys of each message in another order", unique: "event_id", make: shopEvents(165, true)},
+		{name: "event2k", about: "2 KB: shop events with a long text", unique: "event_id", make: shopEvents(1500, false)},
+		{name: "event3k", about: "3 KB: shop events with a longer text", unique: "event_id", make: shopEvents(2500, false)},
+	}
+}
+
+// shapeOf finds a shape by its name.
+func shapeOf(name string) (shape, error) {
+	for _, s := range shapes() {
+		if s.name == name {
+			return s, nil
+		}
+	}
+	return shape{}, fmt.Errorf("bench: no message shape %q", name)
+}
+
+const webFields = `{"type":"struct","fields":[
+{"name":"meta","nullable":true,"metadata":{},"type":{"type":"struct","fields":[
+ {"name":"producer","nullable":true,"metadata":{},"type":{"type":"struct","fields":[{"name":"timestamp","type":"string","nullable":true,"metadata":{}}]}},
+ {"name":"kafka","nullable":true,"metadata":{},"type":{"type":"struct","fields":[{"name":"offset","type":"long","nullable":true,"metadata":{}},
+  {"name":"topic","type":"string","nullable":true,"metadata":{}},{"name":"partition","type":"integer","nullable":true,"metadata":{}}]}}]}},
+{"name":"method","type":"string","nullable":true,"metadata":{}},{"name":"session_id","type":"string","nullable":true,"metadata":{}},
+{"name":"status","type":"integer","nullable":true,"metadata":{}},{"name":"url","type":"string","nullable":true,"metadata":{}},
+{"name":"uuid","type":"string","nullable":true,"metadata":{}},{"name":"date","type":"string","nullable":true,"metadata":{}}]}`
+
+// columns gives the table's columns.
+func (s shape) columns() (*deltalog.StructType, error) {
+	if s.fields != "" {
+		return deltalog.ParseSchema(s.fields)
+	}
+	next := s.make(1)
+	var samples [][]byte
+	for range 1000 {
+		samples = append(samples, next(nil))
+	}
+	schema, err := decode.InferJSON(samples)
+	if err != nil {
+		return nil, err
+	}
+	return deltalog.FromArrow(schema)
+}
+
+// id finds the value of the unique column in a message that the shape has made.
+func (s shape) id(message []byte) []byte {
+	_, rest, _ := bytes.Cut(message, []byte(`"`+s.unique+`":"`))
+	id, _, _ := bytes.Cut(rest, []byte{'"'})
+	return id
+}
+
+// content says which records a table or a topic has, whatever their order: their number, and the sum of the hashes of
+// their ids. A record that is lost, doubled or put in place of another changes it.
+type content struct {
+	records int64
+	sum     uint64
+}
+
+func (c *content) add(id []byte) {
+	h := fnv.New64a()
+	_, _ = h.Write(id)
+	c.records++
+	c.sum += h.Sum64()
+}
+
+// webRequests makes messages of the shape that kafka-delta-ingest's example has.
+func webRequests(seed uint64) func([]byte) []byte {
+	rng := rand.New(rand.NewPCG(seed, 2))
+	methods := []string{"GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"}
+	hosts := []string{"http://www.search.example", "http://www.video.example", "http://www.shop.example.org", "http://news.example"}
+	statuses := []int{200, 201, 204, 301, 400, 401, 404, 500}
+	at := start()
+	return func(b []byte) []byte {
+		at = at.Add(time.Millisecond)
+		b = append(b, `{"meta":{"producer":{"timestamp":"`...)
+		b = at.AppendFormat(b, "2006-01-02T15:04:05.000000+00:00")
+		b = append(append(b, `"}},"method":"`...), methods[rng.IntN(len(methods))]...)
+		b = appendUUID(append(b, `","session_id":"`...), rng)
+		b = strconv.AppendInt(append(b, `","status":`...), int64(statuses[rng.IntN(len(statuses))]), 10)
+		b = append(append(b, `,"url":"`...), hosts[rng.IntN(len(hosts))]...)
+		b = appendUUID(append(b, `","uuid":"`...), rng)
+		return append(b, `"}`...)
+	}
+}
+
+func appendUUID(b []byte, rng *rand.Rand) []byte {
+	hi, lo := rng.Uint64(), rng.Uint64()
+	return fmt.Appendf(b, "%08x-%04x-%04x-%04x-%012x", hi>>32, hi>>16&0xffff, hi&0xffff, lo>>48, lo&0xffffffffffff)
+}
+
+func shopEvents(pad int, shuffle bool) func(uint64) func([]byte) []byte {
+	return func(seed uint64) func([]byte) []byte {
+		events := NewEvents(seed, start(), time.Millisecond)
+		events.pad = pad
+		rng := rand.New(rand.NewPCG(seed, 3))
+		var key, plain []byte
+		return func(b []byte) []byte {
+			key, plain = events.Next(key[:0], plain[:0])
+			if !shuffle {
+				return append(b, plain...)
+			}
+			return appendShuffled(b, plain, rng)
+		}
+	}
+}
+
+// appendShuffled appends a JSON object with its members in a random order.
+func appendShuffled(b, object []byte, rng *rand.Rand) []byte {
+	var members [][]byte
+	depth, from, quoted := 0, 1, false
+	for i := 1; i < len(object); i++ {
+		switch c := object[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			depth++
+		case depth == 0 && (c == ',' || c == '}'):
+			members = append(members, object[from:i])
+			from = i + 1
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	rng.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
+	b = append(b, '{')
+	b = append(b, bytes.Join(members, []byte{','})...)
+	return append(b, '}')
+}
