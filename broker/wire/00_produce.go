@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -40,8 +41,12 @@ func (s *Server) produce(r *request) (kmsg.Response, error) {
 		refuse, refuseCode = fmt.Errorf("acks is %d, want -1, 0 or 1", req.Acks), codeInvalidRequiredAcks
 	case req.TransactionID != nil && s.txns == nil:
 		refuse, refuseCode = errNoTransactions, codeUnsupportedVersion
-	case req.TransactionID != nil && r.version >= implicitTxnVersion:
-		refuseCode, refuse = s.beginProduce(req, r.version)
+	case req.TransactionID != nil:
+		if refuse = s.allowedTxn(r, acl.Write, *req.TransactionID); refuse != nil {
+			refuseCode = codeOf(refuse)
+		} else if r.version >= implicitTxnVersion {
+			refuseCode, refuse = s.beginProduce(r, req)
+		}
 	}
 	txn := produceTxn{id: deref(req.TransactionID), version: r.version}
 	var (
@@ -54,7 +59,7 @@ func (s *Server) produce(r *request) (kmsg.Response, error) {
 		rt, out := &req.Topics[i], &resp.Topics[i]
 		*out = kmsg.NewProduceResponseTopic()
 		out.Topic, out.TopicID = rt.Topic, rt.TopicID
-		name, unknown := s.resolve(s.hardCtx, rt.Topic, rt.TopicID, r.version >= 13)
+		name, unknown := s.resolveFor(s.hardCtx, r, acl.Write, rt.Topic, rt.TopicID, r.version >= 13)
 		out.Partitions = make([]kmsg.ProduceResponseTopicPartition, len(rt.Partitions))
 		for j := range rt.Partitions {
 			rp, op := &rt.Partitions[j], &out.Partitions[j]

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -103,7 +104,7 @@ func (s *Server) fetchSlots(r *request, req *kmsg.FetchRequest, resp *kmsg.Fetch
 		rt, ot := &req.Topics[i], &resp.Topics[i]
 		*ot = kmsg.NewFetchResponseTopic()
 		ot.Topic, ot.TopicID = rt.Topic, rt.TopicID
-		name, err := s.resolve(r.ctx, rt.Topic, rt.TopicID, r.version >= 13)
+		name, err := s.resolveFor(r.ctx, r, acl.Read, rt.Topic, rt.TopicID, r.version >= 13)
 		ot.Partitions = make([]kmsg.FetchResponseTopicPartition, len(rt.Partitions))
 		for j := range rt.Partitions {
 			rp, op := &rt.Partitions[j], &ot.Partitions[j]

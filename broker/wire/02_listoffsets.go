@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -37,11 +38,15 @@ func (s *Server) listOffsets(r *request) (kmsg.Response, error) {
 	for _, rt := range req.Topics {
 		ot := kmsg.NewListOffsetsResponseTopic()
 		ot.Topic = rt.Topic
+		denied := s.allowedTopic(r, acl.Describe, rt.Topic)
 		for _, rp := range rt.Partitions {
 			op := kmsg.NewListOffsetsResponseTopicPartition()
 			op.Partition, op.Offset, op.Timestamp, op.LeaderEpoch = rp.Partition, -1, -1, -1
 			tp := record.TopicPartition{Topic: rt.Topic, Partition: rp.Partition}
-			off, ts, err := s.listOffset(r.ctx, tp, rp.Timestamp, broker.Isolation(req.IsolationLevel))
+			off, ts, err := record.Offset(-1), int64(-1), denied
+			if err == nil {
+				off, ts, err = s.listOffset(r.ctx, tp, rp.Timestamp, broker.Isolation(req.IsolationLevel))
+			}
 			switch {
 			case errors.Is(err, errUnknownTimestamp):
 				op.ErrorCode = codeUnsupportedVersion

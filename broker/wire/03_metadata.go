@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 )
 
 // leaderEpoch is the one epoch of every partition: the node leads them all, always.
@@ -32,13 +33,22 @@ func (s *Server) metadata(r *request) (kmsg.Response, error) {
 	resp.Brokers = []kmsg.MetadataResponseBroker{br}
 	resp.ClusterID = &s.cfg.ClusterID
 	resp.ControllerID = s.cfg.NodeID
+	if req.IncludeClusterAuthorizedOperations {
+		resp.AuthorizedOperations = s.operations(r, acl.Cluster, acl.ClusterName)
+	}
 	if req.Topics == nil || r.version == 0 && len(req.Topics) == 0 {
 		all, err := s.topics.all(r.ctx)
 		if err != nil {
 			return nil, err
 		}
 		for _, name := range slices.Sorted(maps.Keys(all)) {
-			resp.Topics = append(resp.Topics, s.describeTopic(r.ctx, all[name]))
+			if s.allowedTopic(r, acl.Describe, name) != nil {
+				continue
+			}
+			if err := s.charge(r, metadataBytes(all[name])); err != nil {
+				return nil, err
+			}
+			resp.Topics = append(resp.Topics, s.describeTopic(r, all[name]))
 		}
 		return resp, nil
 	}
@@ -48,26 +58,32 @@ func (s *Server) metadata(r *request) (kmsg.Response, error) {
 		if r.ctx.Err() != nil { // nobody waits for the rest any more
 			return nil, context.Cause(r.ctx)
 		}
-		resp.Topics = append(resp.Topics, s.metadataTopic(r.ctx, t, create))
+		mt, err := s.metadataTopic(r, t, create)
+		if err != nil {
+			return nil, err
+		}
+		resp.Topics = append(resp.Topics, mt)
 	}
 	return resp, nil
 }
 
-func (s *Server) metadataTopic(ctx context.Context, t kmsg.MetadataRequestTopic, create bool) kmsg.MetadataResponseTopic {
+func (s *Server) metadataTopic(r *request, t kmsg.MetadataRequestTopic, create bool) (kmsg.MetadataResponseTopic, error) {
 	out := kmsg.NewMetadataResponseTopic()
 	out.Topic, out.TopicID = t.Topic, t.TopicID
-	var name string
-	if t.Topic != nil {
-		name = *t.Topic
-	} else {
-		var err error
-		if name, err = s.resolve(ctx, "", t.TopicID, true); err != nil {
-			out.ErrorCode = codeOf(err)
-			return out
+	ctx := r.ctx
+	name, err := s.resolveFor(ctx, r, acl.Describe, deref(t.Topic), t.TopicID, t.Topic == nil)
+	if err != nil {
+		if out.ErrorCode = codeOf(err); t.Topic == nil && out.ErrorCode == codeTopicAuthorization {
+			out.ErrorCode = codeUnknownTopicID // who may not know the topic does not learn that the id is one
 		}
+		return out, nil
 	}
 	in, err := s.topics.get(ctx, name)
 	if errors.Is(err, broker.ErrUnknownTopic) && create && !internalTopic(name) {
+		if err := s.allowedCreate(r, name); err != nil {
+			out.ErrorCode = codeOf(err)
+			return out, nil
+		}
 		in, err = s.log.CreateTopic(ctx, name, broker.TopicConfig{Partitions: s.cfg.DefaultPartitions})
 		if err == nil || errors.Is(err, broker.ErrTopicExists) {
 			s.topics.invalidate()
@@ -84,15 +100,27 @@ func (s *Server) metadataTopic(ctx context.Context, t kmsg.MetadataRequestTopic,
 		if out.ErrorCode == codeUnknownTopicOrPartition && !validTopicName(name) {
 			out.ErrorCode = codeInvalidTopic
 		}
-		return out
+		return out, s.charge(r, 128)
 	}
-	return s.describeTopic(ctx, in)
+	if err := s.charge(r, metadataBytes(in)); err != nil {
+		return out, err
+	}
+	return s.describeTopic(r, in), nil
 }
 
-func (s *Server) describeTopic(ctx context.Context, in broker.TopicInfo) kmsg.MetadataResponseTopic {
+// metadataBytes is about what the description of a topic takes, made and encoded.
+func metadataBytes(in broker.TopicInfo) int {
+	return 128 + len(in.Name) + 160*int(in.Config.Partitions)
+}
+
+func (s *Server) describeTopic(r *request, in broker.TopicInfo) kmsg.MetadataResponseTopic {
 	out := kmsg.NewMetadataResponseTopic()
 	out.Topic, out.TopicID, out.IsInternal = &in.Name, in.ID, internalTopic(in.Name)
-	parts, err := s.log.Partitions(ctx, in.Name)
+	out.AuthorizedOperations = noOperations
+	if r.body.(*kmsg.MetadataRequest).IncludeTopicAuthorizedOperations {
+		out.AuthorizedOperations = s.operations(r, acl.Topic, in.Name)
+	}
+	parts, err := s.log.Partitions(r.ctx, in.Name)
 	if err != nil {
 		out.ErrorCode = codeOf(err)
 		return out

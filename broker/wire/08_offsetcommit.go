@@ -3,6 +3,7 @@ package wire
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -21,17 +22,19 @@ func apiOffsetCommit() api {
 func (s *Server) offsetCommit(r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.OffsetCommitRequest)
 	resp := req.ResponseKind().(*kmsg.OffsetCommitResponse)
-	all := codeNone
-	if req.Group == "" && req.Generation >= 0 {
+	all := coordinatorCode(s.allowedGroup(r, acl.Read, req.Group))
+	switch {
+	case all != codeNone:
+	case req.Group == "" && req.Generation >= 0:
 		all = codeInvalidGroupID
-	} else {
+	default:
 		all = s.groups.mayCommit(req.Group, req.MemberID, req.InstanceID, req.Generation)
 	}
 	pos := map[record.TopicPartition]*committed{}
 	for _, rt := range req.Topics {
 		ot := kmsg.NewOffsetCommitResponseTopic()
 		ot.Topic, ot.TopicID = rt.Topic, rt.TopicID
-		name, unknown := s.resolve(s.hardCtx, rt.Topic, rt.TopicID, r.version >= 10)
+		name, unknown := s.resolveFor(s.hardCtx, r, acl.Read, rt.Topic, rt.TopicID, r.version >= 10)
 		for _, rp := range rt.Partitions {
 			op := kmsg.NewOffsetCommitResponseTopicPartition()
 			op.Partition = rp.Partition

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -25,42 +26,62 @@ func (s *Server) offsetFetch(r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.OffsetFetchRequest)
 	resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
 	if r.version < 8 {
-		resp.Topics = s.offsetFetchOld(req)
-		return resp, nil
+		var err error
+		if resp.ErrorCode = coordinatorCode(s.allowedGroup(r, acl.Describe, req.Group)); resp.ErrorCode == codeNone {
+			resp.Topics, err = s.offsetFetchOld(r, req)
+		}
+		return resp, err
 	}
 	for _, rg := range req.Groups {
 		og := kmsg.NewOffsetFetchResponseGroup()
 		og.Group = rg.Group
-		if og.ErrorCode = s.groups.mayFetch(rg.Group, deref(rg.MemberID), rg.MemberEpoch); og.ErrorCode != codeNone {
-			resp.Groups = append(resp.Groups, og)
-			continue
+		if og.ErrorCode = coordinatorCode(s.allowedGroup(r, acl.Describe, rg.Group)); og.ErrorCode == codeNone {
+			og.ErrorCode = s.groups.mayFetch(rg.Group, deref(rg.MemberID), rg.MemberEpoch)
 		}
-		if rg.Topics == nil {
-			var err error
-			if og.Topics, err = s.allPositions(r, rg.Group, req.RequireStable); err != nil {
-				og.ErrorCode = coordinatorCode(err)
+		if og.ErrorCode == codeNone {
+			if err := s.offsetFetchGroup(r, rg, &og); err != nil {
+				return nil, err
 			}
-		}
-		for _, rt := range rg.Topics {
-			ot := kmsg.NewOffsetFetchResponseGroupTopic()
-			ot.Topic, ot.TopicID = rt.Topic, rt.TopicID
-			name, err := s.resolve(r.ctx, rt.Topic, rt.TopicID, r.version >= 10)
-			if err != nil && !errors.Is(err, errUnknownTopicID) {
-				og.ErrorCode = coordinatorCode(err) // that of the group, which clients retry
-			}
-			for _, p := range rt.Partitions {
-				op := s.position(rg.Group, record.TopicPartition{Topic: name, Partition: p}, req.RequireStable)
-				if err != nil {
-					op.ErrorCode = coordinatorCode(err)
-				}
-				ot.Partitions = append(ot.Partitions, op)
-			}
-			og.Topics = append(og.Topics, ot)
 		}
 		resp.Groups = append(resp.Groups, og)
 	}
 	return resp, nil
 }
+
+// offsetFetchGroup fills the answer for one group. Its error is that of the memory.
+func (s *Server) offsetFetchGroup(r *request, rg kmsg.OffsetFetchRequestGroup, og *kmsg.OffsetFetchResponseGroup) (err error) {
+	stable := r.body.(*kmsg.OffsetFetchRequest).RequireStable
+	if rg.Topics == nil {
+		og.Topics, err = s.allPositions(r, rg.Group, stable)
+		if err != nil && !errors.Is(err, errAnswerMemory) {
+			og.ErrorCode, err = coordinatorCode(err), nil
+		}
+		return err
+	}
+	for _, rt := range rg.Topics {
+		ot := kmsg.NewOffsetFetchResponseGroupTopic()
+		ot.Topic, ot.TopicID = rt.Topic, rt.TopicID
+		name, err := s.resolveFor(r.ctx, r, acl.Describe, rt.Topic, rt.TopicID, r.version >= 10)
+		var denied *deniedError
+		if err != nil && !errors.Is(err, errUnknownTopicID) && !errors.As(err, &denied) {
+			og.ErrorCode = coordinatorCode(err) // that of the group, which clients retry
+		}
+		for _, p := range rt.Partitions {
+			op := noPosition(p)
+			if op.ErrorCode = coordinatorCode(err); err == nil {
+				op = s.position(rg.Group, record.TopicPartition{Topic: name, Partition: p}, stable)
+			}
+			if err := s.charge(r, positionBytes(op.Metadata)); err != nil {
+				return err
+			}
+			ot.Partitions = append(ot.Partitions, op)
+		}
+		og.Topics = append(og.Topics, ot)
+	}
+	return nil
+}
+
+func positionBytes(metadata *string) int { return 96 + len(deref(metadata)) }
 
 // mayFetch refuses a member of the newer protocol that is not in its present epoch.
 func (c *coordinator) mayFetch(group, id string, epoch int32) int16 {
@@ -73,9 +94,14 @@ func (c *coordinator) mayFetch(group, id string, epoch int32) int16 {
 	return cg.check(id, epoch)
 }
 
-func (s *Server) position(group string, tp record.TopicPartition, stable bool) kmsg.OffsetFetchResponseGroupTopicPartition {
+func noPosition(partition int32) kmsg.OffsetFetchResponseGroupTopicPartition {
 	op := kmsg.NewOffsetFetchResponseGroupTopicPartition()
-	op.Partition, op.Offset, op.LeaderEpoch, op.Metadata = tp.Partition, -1, -1, new(string)
+	op.Partition, op.Offset, op.LeaderEpoch, op.Metadata = partition, -1, -1, new(string)
+	return op
+}
+
+func (s *Server) position(group string, tp record.TopicPartition, stable bool) kmsg.OffsetFetchResponseGroupTopicPartition {
+	op := noPosition(tp.Partition)
 	if stable && s.txns != nil && s.txns.unstable(group, tp) {
 		op.ErrorCode = codeUnstableOffsetCommit
 		return op
@@ -86,40 +112,51 @@ func (s *Server) position(group string, tp record.TopicPartition, stable bool) k
 	return op
 }
 
+// allPositions gives what a group has in the topics that the client may describe.
 func (s *Server) allPositions(r *request, group string, stable bool) ([]kmsg.OffsetFetchResponseGroupTopic, error) {
 	var out []kmsg.OffsetFetchResponseGroupTopic
 	tps := slices.SortedFunc(maps.Keys(s.offsets.of(group)), func(a, b record.TopicPartition) int {
 		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 	})
-	last := ""
-	for _, tp := range tps {
-		if len(out) == 0 || last != tp.Topic {
+	last, skip := "", false
+	for i, tp := range tps {
+		if i == 0 || last != tp.Topic {
+			last, skip = tp.Topic, s.allowedTopic(r, acl.Describe, tp.Topic) != nil
 			ot := kmsg.NewOffsetFetchResponseGroupTopic()
 			ot.Topic = tp.Topic
-			if r.version >= 10 {
+			if r.version >= 10 && !skip {
 				in, err := s.topics.get(r.ctx, tp.Topic)
-				if errors.Is(err, broker.ErrUnknownTopic) {
-					continue // deleted meanwhile: there is no id to name it by
-				}
-				if err != nil {
+				if err != nil && !errors.Is(err, broker.ErrUnknownTopic) {
 					return nil, err
 				}
+				skip = err != nil // deleted meanwhile: there is no id to name it by
 				ot.TopicID = in.ID
 			}
-			out, last = append(out, ot), tp.Topic
+			if !skip {
+				out = append(out, ot)
+			}
+		}
+		if skip {
+			continue
+		}
+		op := s.position(group, tp, stable)
+		if err := s.charge(r, positionBytes(op.Metadata)); err != nil {
+			return nil, err
 		}
 		t := &out[len(out)-1]
-		t.Partitions = append(t.Partitions, s.position(group, tp, stable))
+		t.Partitions = append(t.Partitions, op)
 	}
 	return out, nil
 }
 
-func (s *Server) offsetFetchOld(req *kmsg.OffsetFetchRequest) []kmsg.OffsetFetchResponseTopic {
+func (s *Server) offsetFetchOld(r *request, req *kmsg.OffsetFetchRequest) ([]kmsg.OffsetFetchResponseTopic, error) {
 	asked := req.Topics
 	if asked == nil {
 		by := map[string][]int32{}
 		for tp := range s.offsets.of(req.Group) {
-			by[tp.Topic] = append(by[tp.Topic], tp.Partition)
+			if len(by[tp.Topic]) > 0 || s.allowedTopic(r, acl.Describe, tp.Topic) == nil {
+				by[tp.Topic] = append(by[tp.Topic], tp.Partition)
+			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(by)) {
 			asked = append(asked, kmsg.OffsetFetchRequestTopic{Topic: name, Partitions: by[name]})
@@ -129,8 +166,15 @@ func (s *Server) offsetFetchOld(req *kmsg.OffsetFetchRequest) []kmsg.OffsetFetch
 	for _, rt := range asked {
 		ot := kmsg.NewOffsetFetchResponseTopic()
 		ot.Topic = rt.Topic
+		denied := s.allowedTopic(r, acl.Describe, rt.Topic)
 		for _, p := range rt.Partitions {
-			c := s.position(req.Group, record.TopicPartition{Topic: rt.Topic, Partition: p}, req.RequireStable)
+			c := noPosition(p)
+			if c.ErrorCode = coordinatorCode(denied); denied == nil {
+				c = s.position(req.Group, record.TopicPartition{Topic: rt.Topic, Partition: p}, req.RequireStable)
+			}
+			if err := s.charge(r, positionBytes(c.Metadata)); err != nil {
+				return nil, err
+			}
 			op := kmsg.NewOffsetFetchResponseTopicPartition()
 			op.Partition, op.Offset, op.LeaderEpoch, op.Metadata = c.Partition, c.Offset, c.LeaderEpoch, c.Metadata
 			op.ErrorCode = c.ErrorCode
@@ -138,5 +182,5 @@ func (s *Server) offsetFetchOld(req *kmsg.OffsetFetchRequest) []kmsg.OffsetFetch
 		}
 		out = append(out, ot)
 	}
-	return out
+	return out, nil
 }

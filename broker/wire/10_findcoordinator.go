@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 )
 
 // FindCoordinator, key 10, versions 0 to 6 (many keys from 4).
@@ -30,6 +32,9 @@ func (s *Server) findCoordinator(r *request) (kmsg.Response, error) {
 		node, host, port = -1, "", -1
 	}
 	if r.version < 4 {
+		if err := s.allowedCoordinator(r, req.CoordinatorType, req.CoordinatorKey); err != nil {
+			node, host, port, code, msg = -1, "", -1, codeOf(err), msgOf(err)
+		}
 		resp.ErrorCode, resp.ErrorMessage = code, msg
 		resp.NodeID, resp.Host, resp.Port = node, host, port
 		return resp, nil
@@ -37,7 +42,20 @@ func (s *Server) findCoordinator(r *request) (kmsg.Response, error) {
 	for _, key := range req.CoordinatorKeys {
 		c := kmsg.NewFindCoordinatorResponseCoordinator()
 		c.Key, c.NodeID, c.Host, c.Port, c.ErrorCode, c.ErrorMessage = key, node, host, port, code, msg
+		if err := s.allowedCoordinator(r, req.CoordinatorType, key); err != nil {
+			c.NodeID, c.Host, c.Port, c.ErrorCode, c.ErrorMessage = -1, "", -1, codeOf(err), msgOf(err)
+		}
 		resp.Coordinators = append(resp.Coordinators, c)
 	}
 	return resp, nil
+}
+
+func (s *Server) allowedCoordinator(r *request, kind int8, key string) error {
+	switch kind {
+	case 0:
+		return s.allowedGroup(r, acl.Describe, key)
+	case 1:
+		return s.allowedTxn(r, acl.Describe, key)
+	}
+	return nil // refused anyway
 }

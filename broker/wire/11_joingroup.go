@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 )
 
 // JoinGroup, key 11, versions 0 to 9.
@@ -18,9 +20,17 @@ func apiJoinGroup() api {
 
 func (s *Server) joinGroup(r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.JoinGroupRequest)
+	if err := s.allowedGroup(r, acl.Read, req.Group); err != nil {
+		resp := req.ResponseKind().(*kmsg.JoinGroupResponse)
+		resp.ErrorCode, resp.Generation, resp.MemberID = codeOf(err), -1, req.MemberID
+		if r.version < 7 {
+			resp.Protocol = new(string)
+		}
+		return resp, nil
+	}
 	j := joinRequest{
 		group: req.Group, member: req.MemberID, instance: deref(req.InstanceID),
-		clientID: r.clientID, host: peerHost(r.peer),
+		clientID: r.clientID, host: "/" + r.host,
 		session:      time.Duration(req.SessionTimeoutMillis) * time.Millisecond,
 		rebalance:    time.Duration(req.RebalanceTimeoutMillis) * time.Millisecond,
 		protocolType: req.ProtocolType,

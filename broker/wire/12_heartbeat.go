@@ -1,6 +1,10 @@
 package wire
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ledgerlake/ledgerlake/internal/acl"
+)
 
 // Heartbeat, key 12, versions 0 to 4.
 //
@@ -12,6 +16,8 @@ func apiHeartbeat() api {
 func (s *Server) heartbeat(r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.HeartbeatRequest)
 	resp := req.ResponseKind().(*kmsg.HeartbeatResponse)
-	resp.ErrorCode = s.groups.heartbeat(req)
+	if resp.ErrorCode = codeOf(s.allowedGroup(r, acl.Read, req.Group)); resp.ErrorCode == codeNone {
+		resp.ErrorCode = s.groups.heartbeat(req)
+	}
 	return resp, nil
 }

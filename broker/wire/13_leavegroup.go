@@ -1,6 +1,10 @@
 package wire
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ledgerlake/ledgerlake/internal/acl"
+)
 
 // LeaveGroup, key 13, versions 0 to 5 (several members from 3).
 //
@@ -12,6 +16,9 @@ func apiLeaveGroup() api {
 func (s *Server) leaveGroup(r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.LeaveGroupRequest)
 	resp := req.ResponseKind().(*kmsg.LeaveGroupResponse)
+	if resp.ErrorCode = codeOf(s.allowedGroup(r, acl.Read, req.Group)); resp.ErrorCode != codeNone {
+		return resp, nil
+	}
 	if r.version < 3 {
 		resp.ErrorCode = s.groups.leave(req.Group, req.MemberID, "")
 		return resp, nil

@@ -1,6 +1,10 @@
 package wire
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ledgerlake/ledgerlake/internal/acl"
+)
 
 // SyncGroup, key 14, versions 0 to 5.
 //
@@ -12,11 +16,15 @@ func apiSyncGroup() api {
 
 func (s *Server) syncGroup(r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.SyncGroupRequest)
+	resp := req.ResponseKind().(*kmsg.SyncGroupResponse)
+	if err := s.allowedGroup(r, acl.Read, req.Group); err != nil {
+		resp.ErrorCode, resp.MemberAssignment = codeOf(err), []byte{}
+		return resp, nil
+	}
 	res, err := s.groups.sync(r.ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	resp := req.ResponseKind().(*kmsg.SyncGroupResponse)
 	resp.ErrorCode = res.code
 	resp.MemberAssignment = res.assignment
 	if resp.MemberAssignment == nil {

@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 )
 
 // DescribeGroups, key 15, versions 0 to 6.
@@ -17,7 +19,20 @@ func (s *Server) describeGroups(r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.DescribeGroupsRequest)
 	resp := req.ResponseKind().(*kmsg.DescribeGroupsResponse)
 	for _, name := range req.Groups {
-		resp.Groups = append(resp.Groups, s.groups.describe(name, r.version))
+		if err := s.allowedGroup(r, acl.Describe, name); err != nil {
+			og := kmsg.NewDescribeGroupsResponseGroup()
+			og.Group, og.ErrorCode, og.ErrorMessage = name, codeOf(err), msgOf(err)
+			resp.Groups = append(resp.Groups, og)
+			continue
+		}
+		if err := s.charge(r, s.groups.describedBytes(name)); err != nil {
+			return nil, err
+		}
+		og := s.groups.describe(name, r.version)
+		if req.IncludeAuthorizedOperations {
+			og.AuthorizedOperations = s.operations(r, acl.Group, name)
+		}
+		resp.Groups = append(resp.Groups, og)
 	}
 	return resp, nil
 }
@@ -63,4 +78,22 @@ func (c *coordinator) describe(name string, version int16) kmsg.DescribeGroupsRe
 		out.Members = append(out.Members, om)
 	}
 	return out
+}
+
+// describedBytes is about what the description of a group takes.
+func (c *coordinator) describedBytes(name string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := int64(256 + len(name))
+	if g := c.groups[name]; g != nil {
+		for _, m := range g.members {
+			n += m.weight + int64(len(m.assignment))
+		}
+	}
+	if g := c.consumers[name]; g != nil {
+		for _, m := range g.members {
+			n += m.weight + 64*int64(len(m.has)+len(m.target))
+		}
+	}
+	return int(n)
 }

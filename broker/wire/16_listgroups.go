@@ -6,11 +6,13 @@ import (
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 )
 
 // ListGroups, key 16, versions 0 to 5 (filter by state from 4, by type from 5).
 //
-// Lists groups with members, of both protocols, and groups with positions only.
+// Lists groups that the client may describe, or all when it may describe the cluster: groups with members, of both protocols, and groups with positions only.
 func apiListGroups() api {
 	return api{key: 16, name: "ListGroups", min: 0, max: 5, handle: (*Server).listGroups}
 }
@@ -21,8 +23,15 @@ func (s *Server) listGroups(r *request) (kmsg.Response, error) {
 	fold := func(list []string, want string) bool {
 		return len(list) == 0 || slices.ContainsFunc(list, func(s string) bool { return strings.EqualFold(s, want) })
 	}
+	every := s.allowedCluster(r, acl.Describe) == nil
 	for _, g := range s.groups.list() {
+		if !every && s.allowedGroup(r, acl.Describe, g.Group) != nil {
+			continue
+		}
 		if fold(req.StatesFilter, g.GroupState) && fold(req.TypesFilter, g.GroupType) {
+			if err := s.charge(r, 128+len(g.Group)); err != nil {
+				return nil, err
+			}
 			resp.Groups = append(resp.Groups, g)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 )
 
 // maxPartitions bounds what one request can make.
@@ -31,11 +32,14 @@ func (s *Server) createTopics(r *request) (kmsg.Response, error) {
 		rt := &req.Topics[i]
 		ot := kmsg.NewCreateTopicsResponseTopic()
 		ot.Topic, ot.NumPartitions, ot.ReplicationFactor = rt.Topic, -1, -1
+		if err := s.charge(r, 4<<10); err != nil { // its settings
+			return nil, err
+		}
 		var err error
 		if count[rt.Topic] > 1 {
 			ot.ErrorCode, err = codeInvalidRequest, errors.New("the topic stands twice in one request")
 		} else {
-			ot.ErrorCode, err = s.createTopic(rt, &ot, req.ValidateOnly)
+			ot.ErrorCode, err = s.createTopic(r, rt, &ot, req.ValidateOnly)
 		}
 		ot.ErrorMessage = msgOf(err)
 		resp.Topics = append(resp.Topics, ot)
@@ -43,7 +47,10 @@ func (s *Server) createTopics(r *request) (kmsg.Response, error) {
 	return resp, nil
 }
 
-func (s *Server) createTopic(rt *kmsg.CreateTopicsRequestTopic, ot *kmsg.CreateTopicsResponseTopic, dry bool) (int16, error) {
+func (s *Server) createTopic(r *request, rt *kmsg.CreateTopicsRequestTopic, ot *kmsg.CreateTopicsResponseTopic, dry bool) (int16, error) {
+	if err := s.allowedCreate(r, rt.Topic); err != nil {
+		return codeOf(err), err
+	}
 	if !validTopicName(rt.Topic) {
 		return codeInvalidTopic, fmt.Errorf("topic name %q: want 1 to 249 of letters, digits, '.', '_' and '-'", rt.Topic)
 	}
@@ -88,6 +95,10 @@ func (s *Server) createTopic(rt *kmsg.CreateTopicsRequestTopic, ot *kmsg.CreateT
 		ot.TopicID, cfg = in.ID, in.Config
 		s.lg.Info("topic made", "topic", rt.Topic, "partitions", cfg.Partitions)
 	}
+	if err := s.allowedTopic(r, acl.DescribeConfigs, rt.Topic); err != nil {
+		ot.ConfigErrorCode = codeOf(err)
+		return codeNone, nil
+	}
 	ot.NumPartitions, ot.ReplicationFactor = cfg.Partitions, 1
 	for _, c := range topicConfigs() {
 		value, isDefault := c.get(cfg)
@@ -96,4 +107,12 @@ func (s *Server) createTopic(rt *kmsg.CreateTopicsRequestTopic, ot *kmsg.CreateT
 		ot.Configs = append(ot.Configs, oc)
 	}
 	return codeNone, nil
+}
+
+// allowedCreate: who may create in the cluster may create every topic, others those that rules name.
+func (s *Server) allowedCreate(r *request, topic string) error {
+	if s.allowedCluster(r, acl.Create) == nil {
+		return nil
+	}
+	return s.allowedTopic(r, acl.Create, topic)
 }

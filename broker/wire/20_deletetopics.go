@@ -2,6 +2,8 @@ package wire
 
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 )
 
 // DeleteTopics, key 20, versions 1 to 6 (by id from 6).
@@ -21,9 +23,11 @@ func (s *Server) deleteTopics(r *request) (kmsg.Response, error) {
 	for _, t := range asked {
 		o := kmsg.NewDeleteTopicsResponseTopic()
 		o.Topic, o.TopicID = t.Topic, t.TopicID
-		name, err := s.resolve(s.hardCtx, deref(t.Topic), t.TopicID, t.Topic == nil)
-		if err == nil {
+		name, err := s.resolveFor(s.hardCtx, r, acl.Delete, deref(t.Topic), t.TopicID, t.Topic == nil)
+		if err == nil || t.Topic == nil && name != "" && s.allowedTopic(r, acl.Describe, name) == nil {
 			o.Topic = &name
+		}
+		if err == nil {
 			err = s.deleteTopic(name)
 		}
 		o.ErrorCode, o.ErrorMessage = codeOf(err), msgOf(err)

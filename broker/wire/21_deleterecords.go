@@ -3,6 +3,7 @@ package wire
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -19,10 +20,13 @@ func (s *Server) deleteRecords(r *request) (kmsg.Response, error) {
 	for _, rt := range req.Topics {
 		ot := kmsg.NewDeleteRecordsResponseTopic()
 		ot.Topic = rt.Topic
+		denied := s.allowedTopic(r, acl.Delete, rt.Topic)
 		for _, rp := range rt.Partitions {
 			op := kmsg.NewDeleteRecordsResponseTopicPartition()
 			op.Partition, op.LowWatermark = rp.Partition, -1
 			switch {
+			case denied != nil:
+				op.ErrorCode = codeOf(denied)
 			case internalTopic(rt.Topic):
 				op.ErrorCode = codeInvalidTopic
 			case rp.Offset < -1:

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 )
 
 // errNoTransactions is what transactional clients are told, here and in Produce.
@@ -27,7 +29,15 @@ func (s *Server) initProducerID(r *request) (kmsg.Response, error) {
 	resp := req.ResponseKind().(*kmsg.InitProducerIDResponse)
 	resp.ProducerID, resp.ProducerEpoch = -1, -1
 	if req.TransactionalID != nil {
+		if err := s.allowedTxn(r, acl.Write, *req.TransactionalID); err != nil {
+			resp.ErrorCode = codeOf(err)
+			return resp, nil
+		}
 		resp.ProducerID, resp.ProducerEpoch, resp.ErrorCode = s.initTxnProducer(r, req)
+		return resp, nil
+	}
+	if err := s.allowedCluster(r, acl.IdempotentWrite); err != nil && !s.access.set.Load().AllowsAny(r.proof.principal, r.host, acl.Write, acl.Topic) {
+		resp.ErrorCode = codeOf(err)
 		return resp, nil
 	}
 	id, epoch, err := s.log.InitProducerID(r.ctx)

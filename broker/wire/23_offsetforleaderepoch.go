@@ -3,6 +3,7 @@ package wire
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -20,9 +21,15 @@ func (s *Server) offsetForLeaderEpoch(r *request) (kmsg.Response, error) {
 	for _, rt := range req.Topics {
 		ot := kmsg.NewOffsetForLeaderEpochResponseTopic()
 		ot.Topic = rt.Topic
+		denied := s.allowedTopic(r, acl.Describe, rt.Topic)
 		for _, rp := range rt.Partitions {
 			op := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
 			op.Partition, op.LeaderEpoch, op.EndOffset = rp.Partition, -1, -1
+			if denied != nil {
+				op.ErrorCode = codeOf(denied)
+				ot.Partitions = append(ot.Partitions, op)
+				continue
+			}
 			b, err := s.log.Bounds(r.ctx, record.TopicPartition{Topic: rt.Topic, Partition: rp.Partition})
 			switch {
 			case err != nil:

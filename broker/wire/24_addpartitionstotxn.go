@@ -3,6 +3,7 @@ package wire
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -26,7 +27,7 @@ func (s *Server) addPartitionsToTxn(r *request) (kmsg.Response, error) {
 		for _, t := range req.Topics {
 			one.Topics = append(one.Topics, kmsg.AddPartitionsToTxnRequestTransactionTopic{Topic: t.Topic, Partitions: t.Partitions})
 		}
-		for _, t := range s.addToTxn(one, r.version) {
+		for _, t := range s.addToTxn(r, one) {
 			ot := kmsg.NewAddPartitionsToTxnResponseTopic()
 			ot.Topic = t.Topic
 			for _, p := range t.Partitions {
@@ -38,24 +39,35 @@ func (s *Server) addPartitionsToTxn(r *request) (kmsg.Response, error) {
 		}
 		return resp, nil
 	}
+	if err := s.allowedCluster(r, acl.ClusterAction); err != nil { // these versions are for brokers
+		resp.ErrorCode = codeOf(err)
+		return resp, nil
+	}
 	for _, t := range req.Transactions {
 		ot := kmsg.NewAddPartitionsToTxnResponseTransaction()
-		ot.TransactionalID, ot.Topics = t.TransactionalID, s.addToTxn(t, r.version)
+		ot.TransactionalID, ot.Topics = t.TransactionalID, s.addToTxn(r, t)
 		resp.Transactions = append(resp.Transactions, ot)
 	}
 	return resp, nil
 }
 
 // addToTxn adds the partitions of one transaction, or verifies them, and lays out what to say of each.
-func (s *Server) addToTxn(rt kmsg.AddPartitionsToTxnRequestTransaction, version int16) []kmsg.AddPartitionsToTxnResponseTransactionTopic {
-	p := producerID{rt.ProducerID, rt.ProducerEpoch}
+func (s *Server) addToTxn(r *request, rt kmsg.AddPartitionsToTxnRequestTransaction) []kmsg.AddPartitionsToTxnResponseTransactionTopic {
+	p, version := producerID{rt.ProducerID, rt.ProducerEpoch}, r.version
+	barred := s.allowedTxn(r, acl.Write, rt.TransactionalID)
 	fenced := fencedCode(version, 2)
 	codes := map[record.TopicPartition]int16{}
 	var good []record.TopicPartition
 	for _, t := range rt.Topics {
+		denied := barred
+		if denied == nil {
+			denied = s.allowedTopic(r, acl.Write, t.Topic)
+		}
 		for _, n := range t.Partitions {
 			tp := record.TopicPartition{Topic: t.Topic, Partition: n}
 			switch {
+			case denied != nil:
+				codes[tp] = codeOf(denied)
 			case internalTopic(t.Topic):
 				codes[tp] = codeInvalidTopic
 			case rt.VerifyOnly:

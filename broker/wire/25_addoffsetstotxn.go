@@ -3,6 +3,7 @@ package wire
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -16,12 +17,20 @@ func apiAddOffsetsToTxn() api {
 func (s *Server) addOffsetsToTxn(r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.AddOffsetsToTxnRequest)
 	resp := req.ResponseKind().(*kmsg.AddOffsetsToTxnResponse)
+	err := s.allowedTxn(r, acl.Write, req.TransactionalID)
+	if err == nil {
+		err = s.allowedGroup(r, acl.Read, req.Group)
+	}
+	if err != nil {
+		resp.ErrorCode = codeOf(err)
+		return resp, nil
+	}
 	if req.Group == "" {
 		resp.ErrorCode = codeInvalidGroupID
 		return resp, nil
 	}
 	at := record.TopicPartition{Topic: OffsetsTopic}
-	err := s.txns.add(s.hardCtx, req.TransactionalID, producerID{req.ProducerID, req.ProducerEpoch}, []record.TopicPartition{at}, false)
+	err = s.txns.add(s.hardCtx, req.TransactionalID, producerID{req.ProducerID, req.ProducerEpoch}, []record.TopicPartition{at}, false)
 	resp.ErrorCode = txnCode(err, fencedCode(r.version, 2))
 	return resp, nil
 }

@@ -1,6 +1,10 @@
 package wire
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ledgerlake/ledgerlake/internal/acl"
+)
 
 // EndTxn, key 26, versions 0 to 5, when the Log takes transactions.
 //
@@ -15,6 +19,10 @@ func apiEndTxn() api {
 func (s *Server) endTxn(r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.EndTxnRequest)
 	resp := req.ResponseKind().(*kmsg.EndTxnResponse)
+	if err := s.allowedTxn(r, acl.Write, req.TransactionalID); err != nil {
+		resp.ErrorCode, resp.ProducerID, resp.ProducerEpoch = codeOf(err), -1, -1
+		return resp, nil
+	}
 	p, err := s.txns.end(s.hardCtx, req.TransactionalID, producerID{req.ProducerID, req.ProducerEpoch}, req.Commit, r.version >= 5)
 	if err != nil {
 		s.lg.Warn("end a transaction", "id", req.TransactionalID, "commit", req.Commit, "err", err)

@@ -3,6 +3,7 @@ package wire
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -18,12 +19,19 @@ func apiTxnOffsetCommit() api {
 func (s *Server) txnOffsetCommit(r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.TxnOffsetCommitRequest)
 	resp := req.ResponseKind().(*kmsg.TxnOffsetCommitResponse)
-	all := s.groups.mayCommitTxn(req.Group, req.MemberID, req.InstanceID, req.Generation)
+	denied := s.allowedTxn(r, acl.Write, req.TransactionalID)
+	if denied == nil {
+		denied = s.allowedGroup(r, acl.Read, req.Group)
+	}
+	all := coordinatorCode(denied)
+	if all == codeNone {
+		all = s.groups.mayCommitTxn(req.Group, req.MemberID, req.InstanceID, req.Generation)
+	}
 	pos := groupOffsets{}
 	for _, rt := range req.Topics {
 		ot := kmsg.NewTxnOffsetCommitResponseTopic()
 		ot.Topic, ot.TopicID = rt.Topic, rt.TopicID
-		name, unknown := s.resolve(s.hardCtx, rt.Topic, rt.TopicID, r.version >= 6)
+		name, unknown := s.resolveFor(s.hardCtx, r, acl.Read, rt.Topic, rt.TopicID, r.version >= 6)
 		for _, rp := range rt.Partitions {
 			op := kmsg.NewTxnOffsetCommitResponseTopicPartition()
 			op.Partition = rp.Partition

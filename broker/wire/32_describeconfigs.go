@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 )
 
 // DescribeConfigs, key 32, versions 1 to 4.
@@ -26,17 +28,23 @@ func (s *Server) describeConfigs(r *request) (kmsg.Response, error) {
 		var err error
 		switch rr.ResourceType {
 		case kmsg.ConfigResourceTypeTopic:
-			all, err = s.topicConfigEntries(r, rr.ResourceName)
+			if err = s.allowedTopic(r, acl.DescribeConfigs, rr.ResourceName); err == nil {
+				all, err = s.topicConfigEntries(r, rr.ResourceName)
+			}
 			or.ErrorCode = codeOf(err)
 		case kmsg.ConfigResourceTypeBroker:
-			all, err = s.brokerConfigEntries(rr.ResourceName)
-			if err != nil {
+			if err = s.allowedCluster(r, acl.DescribeConfigs); err != nil {
+				or.ErrorCode = codeOf(err)
+			} else if all, err = s.brokerConfigEntries(rr.ResourceName); err != nil {
 				or.ErrorCode = codeInvalidRequest
 			}
 		default:
 			or.ErrorCode, err = codeInvalidRequest, errors.New("only topics and brokers have settings here")
 		}
 		or.ErrorMessage = msgOf(err)
+		if err := s.charge(r, 512*len(all)); err != nil {
+			return nil, err
+		}
 		for _, c := range all {
 			if rr.ConfigNames != nil && !slices.Contains(rr.ConfigNames, c.Name) {
 				continue

@@ -24,7 +24,7 @@ func (s *Server) alterConfigs(r *request) (kmsg.Response, error) {
 		o := kmsg.NewAlterConfigsResponseResource()
 		o.ResourceType, o.ResourceName = rr.ResourceType, rr.ResourceName
 		var err error
-		o.ErrorCode, err = s.changeConfig(rr.ResourceType, rr.ResourceName, req.ValidateOnly, func(cfg *broker.TopicConfig) error {
+		o.ErrorCode, err = s.changeConfig(r, rr.ResourceType, rr.ResourceName, req.ValidateOnly, func(cfg *broker.TopicConfig) error {
 			known := topicConfigs()
 			for _, k := range known {
 				k.zero(cfg)

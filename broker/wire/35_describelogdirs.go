@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -26,6 +27,10 @@ func apiDescribeLogDirs() api {
 func (s *Server) describeLogDirs(r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.DescribeLogDirsRequest)
 	resp := req.ResponseKind().(*kmsg.DescribeLogDirsResponse)
+	if err := s.allowedCluster(r, acl.Describe); err != nil {
+		resp.ErrorCode = codeOf(err)
+		return resp, nil
+	}
 	all, err := s.topics.all(r.ctx)
 	if err != nil {
 		resp.ErrorCode = codeOf(err)
@@ -51,6 +56,9 @@ func (s *Server) describeLogDirs(r *request) (kmsg.Response, error) {
 			n, err := s.log.(sizer).Size(r.ctx, record.TopicPartition{Topic: name, Partition: p})
 			if err != nil {
 				continue // deleted meanwhile
+			}
+			if err := s.charge(r, 96); err != nil {
+				return nil, err
 			}
 			op := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
 			op.Partition, op.Size = p, n

@@ -45,6 +45,7 @@ func (s *Server) saslAuthenticate(r *request) (kmsg.Response, error) {
 	resp.SASLAuthBytes = out
 	if done {
 		p.user, p.mechanism, p.chosen, p.scram = user, p.chosen, "", nil
+		p.principal = userPrefix + user
 		if d := s.cfg.SessionLifetime; d > 0 {
 			p.expires = time.Now().Add(d)
 			resp.SessionLifetimeMillis = d.Milliseconds()

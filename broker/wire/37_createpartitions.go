@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 )
 
 // partitionAdder is a Log whose topics can get more partitions.
@@ -26,14 +28,17 @@ func (s *Server) createPartitions(r *request) (kmsg.Response, error) {
 		ot := kmsg.NewCreatePartitionsResponseTopic()
 		ot.Topic = req.Topics[i].Topic
 		var err error
-		ot.ErrorCode, err = s.growTopic(&req.Topics[i], req.ValidateOnly)
+		ot.ErrorCode, err = s.growTopic(r, &req.Topics[i], req.ValidateOnly)
 		ot.ErrorMessage = msgOf(err)
 		resp.Topics = append(resp.Topics, ot)
 	}
 	return resp, nil
 }
 
-func (s *Server) growTopic(rt *kmsg.CreatePartitionsRequestTopic, dry bool) (int16, error) {
+func (s *Server) growTopic(r *request, rt *kmsg.CreatePartitionsRequestTopic, dry bool) (int16, error) {
+	if err := s.allowedTopic(r, acl.Alter, rt.Topic); err != nil {
+		return codeOf(err), err
+	}
 	if internalTopic(rt.Topic) {
 		return codeOf(errInternalTopic), errInternalTopic
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 )
 
 // DeleteGroups, key 42, versions 0 to 3.
@@ -19,8 +21,10 @@ func (s *Server) deleteGroups(r *request) (kmsg.Response, error) {
 	for _, name := range req.Groups {
 		g := kmsg.NewDeleteGroupsResponseGroup()
 		g.Group = name
-		var err error
-		if g.ErrorCode, err = s.groups.mayDelete(name); err == nil {
+		err := s.allowedGroup(r, acl.Delete, name)
+		if err != nil {
+			g.ErrorCode = codeOf(err)
+		} else if g.ErrorCode, err = s.groups.mayDelete(name); err == nil {
 			if err = s.offsets.forget(s.hardCtx, name); err != nil {
 				g.ErrorCode = codeCoordinatorNotAvailable
 				s.lg.Error("delete group", "group", name, "err", err)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -18,6 +19,10 @@ func apiElectLeaders() api {
 func (s *Server) electLeaders(r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.ElectLeadersRequest)
 	resp := req.ResponseKind().(*kmsg.ElectLeadersResponse)
+	if err := s.allowedCluster(r, acl.Alter); err != nil {
+		resp.ErrorCode = codeOf(err)
+		return resp, nil
+	}
 	for _, rt := range req.Topics {
 		ot := kmsg.NewElectLeadersResponseTopic()
 		ot.Topic = rt.Topic

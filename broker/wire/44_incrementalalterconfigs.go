@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 )
 
 // configSetter is a Log that can change the settings of a topic. Zero values mean the defaults.
@@ -31,7 +32,7 @@ func (s *Server) incrementalAlterConfigs(r *request) (kmsg.Response, error) {
 		o := kmsg.NewIncrementalAlterConfigsResponseResource()
 		o.ResourceType, o.ResourceName = rr.ResourceType, rr.ResourceName
 		var err error
-		o.ErrorCode, err = s.changeConfig(rr.ResourceType, rr.ResourceName, req.ValidateOnly, func(cfg *broker.TopicConfig) error {
+		o.ErrorCode, err = s.changeConfig(r, rr.ResourceType, rr.ResourceName, req.ValidateOnly, func(cfg *broker.TopicConfig) error {
 			return changeSettings(cfg, rr.Configs)
 		})
 		o.ErrorMessage = msgOf(err)
@@ -63,9 +64,15 @@ func changeSettings(cfg *broker.TopicConfig, changes []kmsg.IncrementalAlterConf
 }
 
 // changeConfig makes a change of a topic's settings, or only checks it. An error of change is the client's.
-func (s *Server) changeConfig(kind kmsg.ConfigResourceType, name string, dry bool, change func(*broker.TopicConfig) error) (int16, error) {
+func (s *Server) changeConfig(r *request, kind kmsg.ConfigResourceType, name string, dry bool, change func(*broker.TopicConfig) error) (int16, error) {
 	if kind != kmsg.ConfigResourceTypeTopic {
+		if err := s.allowedCluster(r, acl.AlterConfigs); err != nil {
+			return codeOf(err), err
+		}
 		return codeInvalidRequest, errors.New("only the settings of topics can be changed")
+	}
+	if err := s.allowedTopic(r, acl.AlterConfigs, name); err != nil {
+		return codeOf(err), err
 	}
 	if internalTopic(name) {
 		return codeOf(errInternalTopic), errInternalTopic

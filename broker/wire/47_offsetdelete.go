@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -19,6 +20,10 @@ func apiOffsetDelete() api {
 func (s *Server) offsetDelete(r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.OffsetDeleteRequest)
 	resp := req.ResponseKind().(*kmsg.OffsetDeleteResponse)
+	if err := s.allowedGroup(r, acl.Delete, req.Group); err != nil {
+		resp.ErrorCode = codeOf(err)
+		return resp, nil
+	}
 	subscribed, code := s.groups.subscribed(req.Group)
 	if code != codeNone {
 		resp.ErrorCode = code
@@ -28,12 +33,16 @@ func (s *Server) offsetDelete(r *request) (kmsg.Response, error) {
 	for _, rt := range req.Topics {
 		ot := kmsg.NewOffsetDeleteResponseTopic()
 		ot.Topic = rt.Topic
+		denied := s.allowedTopic(r, acl.Read, rt.Topic)
 		for _, rp := range rt.Partitions {
 			op := kmsg.NewOffsetDeleteResponseTopicPartition()
 			op.Partition = rp.Partition
-			if subscribed[rt.Topic] {
+			switch {
+			case denied != nil:
+				op.ErrorCode = codeOf(denied)
+			case subscribed[rt.Topic]:
 				op.ErrorCode = codeGroupSubscribed
-			} else {
+			default:
 				pos[record.TopicPartition{Topic: rt.Topic, Partition: rp.Partition}] = nil
 			}
 			ot.Partitions = append(ot.Partitions, op)

@@ -1,6 +1,10 @@
 package wire
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ledgerlake/ledgerlake/internal/acl"
+)
 
 // DescribeCluster, key 60, versions 0 to 2.
 //
@@ -15,6 +19,9 @@ func (s *Server) describeCluster(r *request) (kmsg.Response, error) {
 	resp.EndpointType = 1
 	resp.ClusterID = s.cfg.ClusterID
 	resp.ControllerID = s.cfg.NodeID
+	if req.IncludeClusterAuthorizedOperations {
+		resp.ClusterAuthorizedOperations = s.operations(r, acl.Cluster, acl.ClusterName)
+	}
 	if r.version >= 1 && req.EndpointType != 1 {
 		resp.EndpointType = req.EndpointType
 		resp.ErrorCode = codeUnsupportedEndpoint

@@ -3,6 +3,8 @@ package wire
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -19,11 +21,19 @@ func (s *Server) describeProducers(r *request) (kmsg.Response, error) {
 	for _, rt := range req.Topics {
 		ot := kmsg.NewDescribeProducersResponseTopic()
 		ot.Topic = rt.Topic
+		denied := s.allowedTopic(r, acl.Read, rt.Topic)
 		for _, n := range rt.Partitions {
 			op := kmsg.NewDescribeProducersResponseTopicPartition()
 			op.Partition = n
-			states, err := s.txns.log.Producers(r.ctx, record.TopicPartition{Topic: rt.Topic, Partition: n})
+			var states []broker.ProducerState
+			err := denied
+			if err == nil {
+				states, err = s.txns.log.Producers(r.ctx, record.TopicPartition{Topic: rt.Topic, Partition: n})
+			}
 			op.ErrorCode, op.ErrorMessage = codeOf(err), msgOf(err)
+			if err := s.charge(r, 128+96*len(states)); err != nil {
+				return nil, err
+			}
 			for _, st := range states {
 				p := kmsg.NewDescribeProducersResponseTopicPartitionActiveProducer()
 				p.ProducerID, p.ProducerEpoch, p.LastSequence, p.LastTimestamp = st.ID, int32(st.Epoch), st.LastSequence, st.LastTimestamp

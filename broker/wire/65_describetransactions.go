@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -21,11 +22,19 @@ func (s *Server) describeTransactions(r *request) (kmsg.Response, error) {
 	for _, id := range req.TransactionalIDs {
 		o := kmsg.NewDescribeTransactionsResponseTransactionState()
 		o.TransactionalID = id
+		if err := s.allowedTxn(r, acl.Describe, id); err != nil {
+			o.ErrorCode = codeOf(err)
+			resp.TransactionStates = append(resp.TransactionStates, o)
+			continue
+		}
 		st, ok := s.txns.describe(id)
 		if !ok {
 			o.ErrorCode = codeTxnIDNotFound
 			resp.TransactionStates = append(resp.TransactionStates, o)
 			continue
+		}
+		if err := s.charge(r, 256+128*len(st.parts)); err != nil {
+			return nil, err
 		}
 		o.State, o.TimeoutMillis = st.state.String(), int32(st.timeout.Milliseconds())
 		o.ProducerID, o.ProducerEpoch = st.producer, st.epoch
@@ -36,6 +45,9 @@ func (s *Server) describeTransactions(r *request) (kmsg.Response, error) {
 			return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 		})
 		for _, tp := range tps {
+			if s.allowedTopic(r, acl.Describe, tp.Topic) != nil {
+				continue
+			}
 			if n := len(o.Topics); n == 0 || o.Topics[n-1].Topic != tp.Topic {
 				ot := kmsg.NewDescribeTransactionsResponseTransactionStateTopic()
 				ot.Topic = tp.Topic

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 )
 
 // ListTransactions, key 66, versions 0 to 2 (filter by duration from 1, by a pattern of the id from 2), when the
@@ -33,12 +35,15 @@ func (s *Server) listTransactions(r *request) (kmsg.Response, error) {
 		st, ok := s.txns.describe(t.id)
 		runs := st.state == txnOngoing || st.prepared()
 		switch {
-		case !ok:
+		case !ok, s.allowedTxn(r, acl.Describe, t.id) != nil:
 		case len(req.StateFilters) > 0 && !slices.Contains(req.StateFilters, st.state.String()):
 		case len(req.ProducerIDFilters) > 0 && !slices.Contains(req.ProducerIDFilters, st.producer):
 		case r.version >= 1 && req.DurationFilterMillis >= 0 && (!runs || now-st.started < req.DurationFilterMillis):
 		case ids != nil && !ids.matches(t.id):
 		default:
+			if err := s.charge(r, 128+len(t.id)); err != nil {
+				return nil, err
+			}
 			o := kmsg.NewListTransactionsResponseTransactionState()
 			o.TransactionalID, o.ProducerID, o.TransactionState = t.id, st.producer, st.state.String()
 			resp.TransactionStates = append(resp.TransactionStates, o)

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -29,12 +30,21 @@ type heartbeatRequest struct {
 	clientID, host string
 	pattern        *pattern
 	owned          partitionSet
+	sees           string // who sends it: members of one pattern may match different topics
+	maySee         func(topic string) bool
 }
 
 func (s *Server) consumerGroupHeartbeat(r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.ConsumerGroupHeartbeatRequest)
 	resp := req.ResponseKind().(*kmsg.ConsumerGroupHeartbeatResponse)
-	hb := heartbeatRequest{ConsumerGroupHeartbeatRequest: req, version: r.version, clientID: r.clientID, host: peerHost(r.peer)}
+	hb := heartbeatRequest{ConsumerGroupHeartbeatRequest: req, version: r.version, clientID: r.clientID, host: "/" + r.host}
+	if s.access != nil {
+		principal, host := r.proof.principal, r.host
+		hb.sees = principal + "@" + host
+		hb.maySee = func(topic string) bool {
+			return s.access.set.Load().Allows(principal, host, acl.Describe, acl.Topic, topic)
+		}
+	}
 	code, err := s.readHeartbeat(r, &hb)
 	if err == nil {
 		all, lookErr := s.topics.all(r.ctx)
@@ -53,6 +63,14 @@ func (s *Server) consumerGroupHeartbeat(r *request) (kmsg.Response, error) {
 
 // readHeartbeat checks what can be checked without the group.
 func (s *Server) readHeartbeat(r *request, hb *heartbeatRequest) (int16, error) {
+	if err := s.allowedGroup(r, acl.Read, hb.Group); err != nil {
+		return codeOf(err), err
+	}
+	for _, t := range hb.SubscribedTopicNames {
+		if err := s.allowedTopic(r, acl.Describe, t); err != nil {
+			return codeOf(err), err
+		}
+	}
 	joins := hb.MemberEpoch == epochJoin
 	switch {
 	case hb.Group == "":
@@ -283,6 +301,7 @@ func (g *consumerGroup) subscribe(m *consumer, hb *heartbeatRequest) (changed bo
 	}
 	g.c.kept.add(-m.weight)
 	changed = !slices.Equal(m.names, next.names) || m.pattern.String() != next.pattern.String() || m.assignor != next.assignor
+	m.sees, m.maySee = hb.sees, hb.maySee
 	m.rack, m.rebalance, m.names, m.pattern, m.assignor, m.weight, m.away = next.rack, next.rebalance, next.names, next.pattern, next.assignor, weight, false
 	if changed {
 		g.epoch++

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 )
 
 // ConsumerGroupDescribe, key 69, versions 0 to 1.
@@ -23,8 +24,16 @@ func (s *Server) consumerGroupDescribe(r *request) (kmsg.Response, error) {
 	all, err := s.topics.all(r.ctx)
 	for _, name := range req.Groups {
 		g := kmsg.NewConsumerGroupDescribeResponseGroup()
-		if err == nil {
-			g = s.groups.describeConsumers(name, all)
+		if denied := s.allowedGroup(r, acl.Describe, name); denied != nil {
+			g.ErrorCode, g.ErrorMessage = codeOf(denied), msgOf(denied)
+		} else if err == nil {
+			if err := s.charge(r, s.groups.describedBytes(name)); err != nil {
+				return nil, err
+			}
+			g = s.describeAllowed(r, s.groups.describeConsumers(name, all))
+			if req.IncludeAuthorizedOperations {
+				g.AuthorizedOperations = s.operations(r, acl.Group, name)
+			}
 		} else {
 			g.ErrorCode, g.ErrorMessage = codeCoordinatorNotAvailable, msgOf(err)
 		}
@@ -77,4 +86,30 @@ func describeSet(set partitionSet, all map[string]broker.TopicInfo) kmsg.Assignm
 		last.Partitions = append(last.Partitions, tp.Partition)
 	}
 	return out
+}
+
+// describeAllowed keeps a group whose members read topics that the client may not know to itself, as Kafka does.
+func (s *Server) describeAllowed(r *request, g kmsg.ConsumerGroupDescribeResponseGroup) kmsg.ConsumerGroupDescribeResponseGroup {
+	if s.access == nil {
+		return g
+	}
+	topics := map[string]bool{}
+	for _, m := range g.Members {
+		for _, t := range m.SubscribedTopics {
+			topics[t] = true
+		}
+		for _, a := range []kmsg.Assignment{m.Assignment, m.TargetAssignment} {
+			for _, tp := range a.TopicPartitions {
+				topics[tp.Topic] = true
+			}
+		}
+	}
+	for t := range topics {
+		if err := s.allowedTopic(r, acl.Describe, t); err != nil {
+			out := kmsg.NewConsumerGroupDescribeResponseGroup()
+			out.ErrorCode, out.ErrorMessage = codeOf(err), msgOf(errors.New("the group reads topics that the client may not describe"))
+			return out
+		}
+	}
+	return g
 }

@@ -57,6 +57,39 @@ func (l *lease) keep(n int) {
 
 func (l *lease) release() { l.keep(0) }
 
+// errAnswerMemory ends a connection whose answer has no room.
+var errAnswerMemory = errors.New("the answer does not fit into the memory budget now")
+
+// charge counts bytes of an answer before they are made. A small answer costs nothing; from there on memory is set
+// aside, and when there is none the request fails, so that no small question makes a large answer for nothing (I8).
+func (s *Server) charge(r *request, bytes int) error {
+	r.made += int64(bytes)
+	for r.made > r.mem.n+smallAnswer {
+		if !s.answers.TryAcquire(smallAnswer) {
+			return errAnswerMemory
+		}
+		r.mem.sem = s.answers
+		r.mem.n += smallAnswer
+	}
+	return nil
+}
+
+// settle makes the memory of an answer what it takes now that it is made.
+func (s *Server) settle(r *request, size int) error {
+	if size <= smallAnswer {
+		r.mem.release()
+		return nil
+	}
+	if more := int64(size) - r.mem.n; more > 0 {
+		if !s.answers.TryAcquire(more) {
+			return errAnswerMemory
+		}
+		r.mem.sem, r.mem.n = s.answers, r.mem.n+more
+	}
+	r.mem.keep(size)
+	return nil
+}
+
 // held counts what stays in memory between requests.
 type held struct {
 	limit int64

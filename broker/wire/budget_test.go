@@ -336,7 +336,7 @@ func TestLogFailureIsRetriable(t *testing.T) {
 func handle(t *testing.T, s *Server, h func(*request) (kmsg.Response, error), req kmsg.Request, version int16) kmsg.Response {
 	t.Helper()
 	req.SetVersion(version)
-	resp, err := h(&request{ctx: t.Context(), peer: "127.0.0.1:1", local: "127.0.0.1", clientID: "c", version: version, body: req})
+	resp, err := h(&request{ctx: t.Context(), host: "127.0.0.1", proof: &proof{principal: anonymous}, local: "127.0.0.1", clientID: "c", version: version, body: req})
 	if err != nil {
 		t.Fatal(err)
 	}

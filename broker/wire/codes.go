@@ -26,6 +26,9 @@ const (
 	codeInvalidSessionTimeout   int16 = 26
 	codeRebalanceInProgress     int16 = 27
 	codeInvalidTimestamp        int16 = 32
+	codeTopicAuthorization      int16 = 29
+	codeGroupAuthorization      int16 = 30
+	codeClusterAuthorization    int16 = 31
 	codeUnsupportedSASL         int16 = 33
 	codeIllegalSASLState        int16 = 34
 	codeUnsupportedVersion      int16 = 35
@@ -42,6 +45,7 @@ const (
 	codeInvalidProducerMapping  int16 = 49
 	codeInvalidTxnTimeout       int16 = 50
 	codeConcurrentTxns          int16 = 51
+	codeTxnIDAuthorization      int16 = 53
 	codeSecurityDisabled        int16 = 54
 	codeNotAttempted            int16 = 55
 	codeStorageError            int16 = 56
@@ -75,9 +79,12 @@ var errInternalTopic = errors.New("the topic is internal")
 // codeOf maps an error of the contract. Errors that are unknown here are the server's own fault: -1.
 func codeOf(err error) int16 {
 	var oor *broker.OutOfRangeError
+	var denied *deniedError
 	switch {
 	case err == nil:
 		return codeNone
+	case errors.As(err, &denied):
+		return denied.code()
 	case errors.As(err, &oor):
 		return codeOffsetOutOfRange
 	case errors.Is(err, broker.ErrUnknownTopic):
@@ -114,9 +121,12 @@ func codeOf(err error) int16 {
 // coordinatorCode maps an error for requests to a coordinator: their clients try again after
 // COORDINATOR_NOT_AVAILABLE, and give up after what Produce and Fetch may be told.
 func coordinatorCode(err error) int16 {
+	var denied *deniedError
 	switch {
 	case err == nil:
 		return codeNone
+	case errors.As(err, &denied):
+		return denied.code()
 	case errors.Is(err, broker.ErrUnknownTopic):
 		return codeUnknownTopicOrPartition
 	case errors.Is(err, errUnknownTopicID):

@@ -54,11 +54,13 @@ type Config struct {
 	DrainTimeout          time.Duration // Close waits so long for requests in work; default 5 s
 
 	TLS             *tls.Config         // nil: none. At least TLS 1.2 whatever it says; GetConfigForClient may change it while we run
-	Users           func() *scram.Users // who may log in by SASL, asked for at each log-in; nil: everyone without. Who has logged in may do everything
+	Users           func() *scram.Users // who may log in by SASL, asked for at each log-in; nil: everyone without. What they may do then Access says
 	Mechanisms      []string            // of SASL that are offered: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; default all. PLAIN shows the password to those who see the network
 	SessionLifetime time.Duration       // a log-in is good for so long, then it must be done again (KIP-368); default 0: as long as the connection
 	AuthTimeout     time.Duration       // for TLS handshake and log-in together; default 10 s
 	MaxUnproven     int                 // connections in handshake or log-in; default a quarter of MaxConnections
+
+	Access Access // rules of what those who are connected may do; default: everything
 
 	Logger            *slog.Logger // default: discard
 	maxSessionTimeout time.Duration
@@ -125,6 +127,9 @@ func (c Config) validate() error {
 		return fmt.Errorf("wire config: SessionLifetime %s, AuthTimeout %s and MaxUnproven %d must not be negative", c.SessionLifetime, c.AuthTimeout, c.MaxUnproven)
 	case c.NodeID < 0:
 		return fmt.Errorf("wire config: NodeID is %d, want 0 or more", c.NodeID)
+	}
+	if err := c.Access.validate(); err != nil {
+		return err
 	}
 	for _, m := range c.Mechanisms {
 		if m != mechanismPlain && !slices.Contains(scram.Mechanisms(), scram.Mechanism(m)) {

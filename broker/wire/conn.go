@@ -33,6 +33,7 @@ type conn struct {
 	raw    net.Conn // without
 	br     *bufio.Reader
 	peer   string
+	host   string // of the peer
 	local  string // host of our end
 	frames chan frame
 	busy   atomic.Int32 // frames read and not yet answered
@@ -70,6 +71,8 @@ func newConn(s *Server, nc net.Conn) *conn {
 	c.br = bufio.NewReaderSize(c.nc, 16<<10)
 	c.proven.Store(!s.guarded())
 	c.local, _, _ = net.SplitHostPort(nc.LocalAddr().String())
+	c.host, _, _ = net.SplitHostPort(c.peer)
+	c.proof.principal = anonymous
 	c.ctx, c.cancel = context.WithCancelCause(s.pollCtx)
 	return c
 }

@@ -48,6 +48,8 @@ type consumer struct {
 	rebalance          time.Duration
 	names              []string
 	pattern            *pattern
+	sees               string // whom the access rules know, where there are any
+	maySee             func(topic string) bool
 	assignor           string
 
 	epoch, last int32 // last: the one before, for a heartbeat whose answer was lost
@@ -106,7 +108,12 @@ func (c *coordinator) reapConsumers(g *consumerGroup) {
 
 // subscribes says whether a member wants a topic.
 func (m *consumer) subscribes(topic string) bool {
-	return slices.Contains(m.names, topic) || m.pattern.matches(topic)
+	return slices.Contains(m.names, topic) || m.matches(topic)
+}
+
+// matches says whether a topic is one of the member's pattern, and one that it may see.
+func (m *consumer) matches(topic string) bool {
+	return m.pattern.matches(topic) && (m.maySee == nil || m.maySee(topic))
 }
 
 // refresh compares the topics that the group reads with those that there are; where they differ the epoch grows.
@@ -116,7 +123,7 @@ func (g *consumerGroup) refresh(all map[string]broker.TopicInfo, now bool) {
 	}
 	g.looked = time.Now()
 	topics := map[string]int32{}
-	patterns := map[string]*pattern{}
+	patterns := map[[2]string]*consumer{} // one member for all with the same pattern and rights
 	for _, m := range g.members {
 		for _, t := range m.names {
 			if in, ok := all[t]; ok {
@@ -124,12 +131,12 @@ func (g *consumerGroup) refresh(all map[string]broker.TopicInfo, now bool) {
 			}
 		}
 		if m.pattern != nil {
-			patterns[m.pattern.String()] = m.pattern
+			patterns[[2]string{m.pattern.String(), m.sees}] = m
 		}
 	}
-	for _, p := range patterns {
+	for _, m := range patterns {
 		for t, in := range all {
-			if p.matches(t) {
+			if m.matches(t) {
 				topics[t] = in.Config.Partitions
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -25,12 +24,14 @@ type api struct {
 // request is one decoded request.
 type request struct {
 	ctx      context.Context // ends with the connection or the drain
-	peer     string
-	local    string // host that the client came to
+	host     string          // of the peer
+	local    string          // host that the client came to
 	clientID string
 	version  int16
 	body     kmsg.Request
 	done     func() // called after the answer is sent; may be nil
+	mem      lease  // of an answer that is large
+	made     int64  // bytes of the answer, as they are counted
 	proof    *proof
 	proved   func() // the user is who they say they are
 	end      error  // ends the connection after the answer
@@ -76,23 +77,21 @@ func (s *Server) dispatch(ctx context.Context, c *conn, f *frame) (answer, error
 		return answer{}, fmt.Errorf("decode %s version %d: %w", a.name, version, err)
 	}
 	s.shrink(f)
-	r.ctx, r.peer, r.local = ctx, c.peer, c.local
+	r.ctx, r.host, r.local = ctx, c.host, c.local
 	r.proof, r.proved = &c.proof, c.proved
 	resp, err := a.handle(s, r)
 	ans := answer{done: r.done, end: r.end}
+	if r.done == nil {
+		ans.done = r.mem.release
+	}
+	if err == nil && resp != nil {
+		ans.out = encode(corr, resp, resp.IsFlexible() && key != keyAPIVersions)
+		if key != keyFetch { // which sees to its own
+			err = s.settle(r, len(ans.out))
+		}
+	}
 	if err != nil {
 		return ans, fmt.Errorf("%s version %d: %w", a.name, version, err)
-	}
-	if resp != nil {
-		ans.out = encode(corr, resp, resp.IsFlexible() && key != keyAPIVersions)
-	}
-	// Small questions have large answers too: rosters, all topics. Fetch sees to its own.
-	if key != keyFetch && len(ans.out) > smallAnswer {
-		mem := s.tryLease(int64(len(ans.out)))
-		if mem.n == 0 {
-			return answer{}, fmt.Errorf("%s: an answer of %d bytes does not fit into the memory budget now", a.name, len(ans.out))
-		}
-		ans.done = mem.release
 	}
 	return ans, nil
 }
@@ -175,12 +174,4 @@ func encode(corr []byte, resp kmsg.Response, tags bool) []byte {
 	out = resp.AppendTo(out)
 	binary.BigEndian.PutUint32(out, uint32(len(out)-4))
 	return out
-}
-
-func peerHost(peer string) string {
-	host, _, err := net.SplitHostPort(peer)
-	if err != nil {
-		return "/"
-	}
-	return "/" + host
 }

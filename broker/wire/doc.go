@@ -19,8 +19,9 @@
 //
 // With Config.TLS the port speaks TLS only. With Config.Users a connection must log in by SASL: before that it is
 // answered ApiVersions, SaslHandshake and SaslAuthenticate, any other request ends it, frames are small, and the time
-// and the number of such connections are bounded, those in a TLS handshake included. There are no access rules: who
-// has logged in may do everything. A user that is removed keeps the connections it has, until their session ends.
+// and the number of such connections are bounded, those in a TLS handshake included. With Config.Access rules
+// decide for each request what its user may do, in Kafka's semantics (internal/acl); without, everything. A user
+// that is removed keeps the connections it has, until their session ends.
 //
 // # Errors
 //

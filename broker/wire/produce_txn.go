@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -20,17 +21,17 @@ type produceTxn struct {
 var errTxnBatch = errors.New("a transactional request holds transactional batches, and no other request does")
 
 // beginProduce makes all partitions of a request part of the transaction of their producer, in one step.
-func (s *Server) beginProduce(req *kmsg.ProduceRequest, version int16) (int16, error) {
+func (s *Server) beginProduce(r *request, req *kmsg.ProduceRequest) (int16, error) {
 	parts := map[producerID][]record.TopicPartition{}
 	for i := range req.Topics {
 		rt := &req.Topics[i]
-		name, err := s.resolve(s.hardCtx, rt.Topic, rt.TopicID, version >= 13)
+		name, err := s.resolveFor(s.hardCtx, r, acl.Write, rt.Topic, rt.TopicID, r.version >= 13)
 		if err != nil || internalTopic(name) {
 			continue // said for each partition
 		}
 		for j := range rt.Partitions {
 			tp := record.TopicPartition{Topic: name, Partition: rt.Partitions[j].Partition}
-			h, _, err := checkBatch(rt.Partitions[j].Records, version)
+			h, _, err := checkBatch(rt.Partitions[j].Records, r.version)
 			if err == nil && h.Transactional() && s.checkPartition(s.hardCtx, tp) == nil {
 				p := producerID{h.ProducerID, h.ProducerEpoch}
 				parts[p] = append(parts[p], tp)

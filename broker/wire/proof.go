@@ -47,6 +47,7 @@ type proof struct {
 	chosen    string // by SaslHandshake, until the authentication ends
 	scram     *scram.Server
 	user      string // empty: not yet
+	principal string // whom the access rules know
 	mechanism string // that the user came by
 	expires   time.Time
 }
@@ -95,6 +96,9 @@ func (c *conn) handshake() error {
 				return fmt.Errorf("TLS handshake: %w: a client without TLS?", err)
 			}
 			return fmt.Errorf("TLS handshake: %w", err)
+		}
+		if chains := nc.ConnectionState().VerifiedChains; len(chains) > 0 {
+			c.proof.principal = userPrefix + chains[0][0].Subject.String()
 		}
 	}
 	if c.s.cfg.Users == nil {

@@ -32,6 +32,7 @@ type Server struct {
 	offsets *offsetStore
 	groups  *coordinator
 	txns    *txnCoordinator     // nil when the Log takes no transactions
+	access  *access             // nil when everyone may do everything
 	budget  *semaphore.Weighted // request bytes
 	answers *semaphore.Weighted // bytes of answers
 	hashing *semaphore.Weighted // passwords that are hashed at a time: strangers must not take the processors
@@ -104,6 +105,9 @@ func newServer(ctx context.Context, cfg Config) (*Server, error) {
 	s.offsets = newOffsetStore(cfg.Log, kept)
 	if err := s.offsets.load(ctx); err != nil {
 		return nil, fmt.Errorf("load committed offsets: %w", err)
+	}
+	if err := s.loadSettings(ctx, kept); err != nil {
+		return nil, fmt.Errorf("load settings: %w", err)
 	}
 	s.groups = newCoordinator(cfg, s.offsets, kept)
 	if log, ok := cfg.Log.(broker.Transactor); ok {

@@ -12,13 +12,16 @@ import (
 
 // Internal topics, by the names that Kafka's clients know them by.
 const (
-	OffsetsTopic      = "__consumer_offsets"  // committed offsets of groups
-	TransactionsTopic = "__transaction_state" // what the transaction coordinator knows
+	OffsetsTopic      = "__consumer_offsets"    // committed offsets of groups
+	TransactionsTopic = "__transaction_state"   // what the transaction coordinator knows
+	SettingsTopic     = "__ledgerlake_settings" // access rules
 )
 
 var errUnknownTopicID = errors.New("unknown topic id")
 
-func internalTopic(name string) bool { return name == OffsetsTopic || name == TransactionsTopic }
+func internalTopic(name string) bool {
+	return name == OffsetsTopic || name == TransactionsTopic || name == SettingsTopic
+}
 
 // unknownAge is how long a name or id that was not there is not looked up again: a request with many of them
 // would else read all topics for each.

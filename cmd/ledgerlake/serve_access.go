@@ -26,8 +26,13 @@ SCRAM-SHA-256 or PLAIN). The file has a line NAME:PASSWORD for each user, or the
 ` + "`ledgerlake user NAME`" + ` prints, and nobody but its owner (and the group, for reading) may read it. PLAIN
 shows the password to whoever sees the network: beyond loopback it is offered with TLS only, or with --insecure.
 Certificates and users are read again when their files change; who is connected stays connected, at most for
---kafka-session where that is set. There are no access rules: whoever has logged in may do everything. The page
-and Arrow Flight know no log-in.
+--kafka-session where that is set.
+
+What they may do there: everything, unless --kafka-acls is given. With deny (what no access rule allows is refused) or
+allow (what no rule speaks of is everybody's) Kafka's access rules decide for every request; kafka-acls and other
+admin clients make them, and the first ones are made by those whom --kafka-super-users names, like User:ann. Who
+has shown nothing is User:ANONYMOUS; who came by certificate is named by its subject. The page and Arrow Flight
+know no log-in and no rules.
 
 Commands that are given --dir know from it what the port asks for; --sasl-user, --sasl-password and --tls-ca
 answer it.`
@@ -38,6 +43,8 @@ type accessFlags struct {
 	mechanisms                 []string
 	session, timeout           time.Duration
 	insecure                   bool
+	acls                       string
+	superUsers                 []string
 }
 
 func (a *accessFlags) register(f *pflag.FlagSet) {
@@ -48,6 +55,8 @@ func (a *accessFlags) register(f *pflag.FlagSet) {
 	f.StringSliceVar(&a.mechanisms, "kafka-sasl-mechanisms", nil, "SASL mechanisms to offer (default: PLAIN where it is safe, SCRAM-SHA-256, SCRAM-SHA-512)")
 	f.DurationVar(&a.session, "kafka-session", 0, "a log-in is good for so long, then clients log in again; 0: as long as they are connected")
 	f.DurationVar(&a.timeout, "kafka-login-timeout", 10*time.Second, "how long TLS handshake and log-in may take")
+	f.StringVar(&a.acls, "kafka-acls", "off", "access rules of the Kafka port: off, deny (refuse what no rule allows) or allow (give what no rule speaks of)")
+	f.StringArrayVar(&a.superUsers, "kafka-super-users", nil, "a principal that may do everything, like User:ann or User:CN=ann; may be repeated")
 	f.BoolVar(&a.insecure, "insecure", false, "offer PLAIN without TLS beyond loopback: passwords can be seen on the network")
 }
 
@@ -57,11 +66,13 @@ type access struct {
 	users            func() *scram.Users
 	mechanisms       []string
 	session, timeout time.Duration
+	rules            wire.Access
 }
 
 // set puts it into the settings of the Kafka port.
 func (a access) set(c *wire.Config) {
 	c.TLS, c.Users, c.Mechanisms, c.SessionLifetime, c.AuthTimeout = a.tls, a.users, a.mechanisms, a.session, a.timeout
+	c.Access = a.rules
 }
 
 func (a *accessFlags) open(listen string, lg *slog.Logger) (access, error) {
@@ -70,6 +81,9 @@ func (a *accessFlags) open(listen string, lg *slog.Logger) (access, error) {
 	if a.timeout <= 0 || a.session < 0 {
 		return out, errors.New("--kafka-login-timeout must be more than 0 and --kafka-session not less")
 	}
+	if out.rules, err = a.openRules(); err != nil {
+		return out, err
+	}
 	if out.tls, err = a.openTLS(lg); err != nil {
 		return out, err
 	}
@@ -77,7 +91,7 @@ func (a *accessFlags) open(listen string, lg *slog.Logger) (access, error) {
 		if len(a.mechanisms) > 0 || a.session > 0 {
 			return out, errors.New("--kafka-sasl-mechanisms and --kafka-session need --kafka-users")
 		}
-		if !loopback(listen) && a.clientCA == "" {
+		if !loopback(listen) && a.clientCA == "" && !out.rules.Enforce {
 			lg.Warn("everybody who reaches the Kafka port may do everything: see --kafka-users and --kafka-tls-client-ca", "listen", listen)
 		}
 		return out, nil
@@ -156,4 +170,22 @@ func readPool(flag, name string) (*x509.CertPool, error) {
 		return nil, fmt.Errorf("read %s: no certificate in %s", flag, name)
 	}
 	return pool, nil
+}
+
+// openRules reads the flags of the access rules.
+func (a *accessFlags) openRules() (wire.Access, error) {
+	switch a.acls {
+	case "", "off":
+		if len(a.superUsers) > 0 {
+			return wire.Access{}, errors.New("--kafka-super-users needs --kafka-acls deny or allow")
+		}
+		return wire.Access{}, nil
+	case "deny", "allow":
+	default:
+		return wire.Access{}, fmt.Errorf("--kafka-acls %q is not off, deny or allow", a.acls)
+	}
+	if a.acls == "deny" && len(a.superUsers) == 0 {
+		return wire.Access{}, errors.New("--kafka-acls deny without --kafka-super-users: nobody could make a rule")
+	}
+	return wire.Access{Enforce: true, Open: a.acls == "allow", SuperUsers: a.superUsers}, nil
 }

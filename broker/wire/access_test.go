@@ -1,0 +1,353 @@
+package wire
+
+import (
+	"crypto/tls"
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ledgerlake/ledgerlake/internal/acl"
+)
+
+// guardedServer has the users root, who may everything, and ann and bob, who may what rules say.
+func guardedServer(t *testing.T, log *memLog, edit func(*Config)) *Server {
+	t.Helper()
+	return start(t, log, func(c *Config) {
+		c.Users = userList(t, "root:secret\nann:secret\nbob:secret")
+		c.Access = Access{Enforce: true, SuperUsers: []string{"User:root"}}
+		if edit != nil {
+			edit(c)
+		}
+	})
+}
+
+func as(t *testing.T, s *Server, user string, opts ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	return client(t, s, append(opts, kgo.SASL(mechanisms(user, "secret")["PLAIN"]), kgo.RequestRetries(2))...)
+}
+
+// grant has root make rules.
+func grant(t *testing.T, s *Server, rules ...acl.Rule) {
+	t.Helper()
+	if err := s.access.change(t.Context(), func(*acl.Set) ([]acl.Rule, []acl.Rule) { return rules, nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func allow(who string, op acl.Operation, kind acl.Kind, name string) acl.Rule {
+	return acl.Rule{Kind: kind, Name: name, Pattern: acl.Literal, Principal: "User:" + who, Host: "*", Operation: op, Effect: acl.Allow}
+}
+
+// fill puts something into every array of a request, so that there is something to refuse.
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
+		fill(v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if f := v.Field(i); f.CanSet() && v.Type().Field(i).Name != "UnknownTags" {
+				fill(f)
+			}
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return
+		}
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0))
+	case reflect.String:
+		v.SetString("t")
+	}
+}
+
+// refusals finds the error codes of an answer that say that somebody may not do something, and those that say something else.
+func refusals(v reflect.Value, name string, out map[int16]bool) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			refusals(v.Elem(), name, out)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			refusals(v.Field(i), v.Type().Field(i).Name, out)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			refusals(v.Index(i), name, out)
+		}
+	case reflect.Int16:
+		if name == "ErrorCode" {
+			out[int16(v.Int())] = true
+		}
+	}
+}
+
+// Every key that is served refuses somebody for whom there is no rule, in every version, and gives nothing away: what
+// exists and what does not is answered alike. Keys that need no right, or whose lists are just empty, are named here.
+func TestEveryKeyIsGuarded(t *testing.T) {
+	log := newMemLog(t)
+	s := guardedServer(t, log, nil)
+	root := as(t, s, "root")
+	produce(t, within(t, 10*time.Second), root, "t", 3)
+	free := []int16{keyAPIVersions, keySASLHandshake, keySASLAuthenticate, 60} // DescribeCluster: addresses alone
+	empty := []int16{16, 66}                                                   // lists without what the client may not see
+	denied := []int16{codeTopicAuthorization, codeGroupAuthorization, codeClusterAuthorization, codeTxnIDAuthorization}
+	for _, a := range buildTable(log) {
+		if slices.Contains(free, a.key) {
+			continue
+		}
+		for version := max(a.min, a.served); version <= a.max; version++ {
+			for _, name := range []string{"t", "none"} {
+				req := kmsg.RequestForKey(a.key)
+				req.SetVersion(version)
+				fill(reflect.ValueOf(req).Elem())
+				adapt(t, log, req, version, name)
+				r := &request{ctx: t.Context(), host: "10.0.0.1", version: version, body: req, proof: &proof{user: "bob", principal: "User:bob"}, proved: func() {}}
+				resp, err := a.handle(s, r)
+				if err != nil || resp == nil {
+					t.Errorf("%s %d: %v", a.name, version, err)
+					continue
+				}
+				codes := map[int16]bool{}
+				refusals(reflect.ValueOf(resp), "", codes)
+				refused := false
+				for code := range codes {
+					refused = refused || slices.Contains(denied, code)
+				}
+				if slices.Contains(empty, a.key) {
+					refused = reflect.ValueOf(resp).Elem().FieldByNameFunc(func(f string) bool { return f == "Groups" || f == "TransactionStates" }).Len() == 0
+				}
+				refused = refused || name == "none" && codes[codeUnknownTopicID] // an id of nothing says nothing
+				if !refused || len(codes) > 2 || len(codes) == 2 && !codes[0] && !(codes[codeNotAttempted]) {
+					t.Errorf("%s version %d, topic %q: error codes %v", a.name, version, name, codes)
+				}
+			}
+		}
+	}
+}
+
+// adapt gives a filled request what its handler looks at before the rights.
+func adapt(t *testing.T, log *memLog, req kmsg.Request, version int16, name string) {
+	var id [16]byte
+	if name == "t" {
+		infos, err := log.Topics(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, in := range infos {
+			if in.Name == name {
+				id = in.ID
+			}
+		}
+	}
+	setNames(reflect.ValueOf(req).Elem(), name, id)
+	switch r := req.(type) {
+	case *kmsg.ProduceRequest:
+		r.TransactionID, r.Acks = nil, 1
+	case *kmsg.MetadataRequest:
+		r.AllowAutoTopicCreation = true
+	case *kmsg.DescribeConfigsRequest:
+		r.Resources[0].ResourceType = kmsg.ConfigResourceTypeTopic
+	case *kmsg.AlterConfigsRequest:
+		r.Resources[0].ResourceType = kmsg.ConfigResourceTypeTopic
+	case *kmsg.IncrementalAlterConfigsRequest:
+		r.Resources[0].ResourceType = kmsg.ConfigResourceTypeTopic
+	case *kmsg.FindCoordinatorRequest:
+		r.CoordinatorType = int8(version % 2)
+	case *kmsg.ListGroupsRequest:
+		r.StatesFilter, r.TypesFilter = nil, nil
+	case *kmsg.ListTransactionsRequest:
+		r.StateFilters, r.ProducerIDFilters, r.TransactionalIDPattern = nil, nil, nil
+	}
+	// An id that is none of a topic is answered as such: it gives nothing away. Names are used then.
+	if name == "none" {
+		switch r := req.(type) {
+		case *kmsg.DeleteTopicsRequest:
+			for i := range r.Topics {
+				r.Topics[i].Topic = &name
+			}
+		}
+	}
+}
+
+func setNames(v reflect.Value, name string, id [16]byte) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			setNames(v.Elem(), name, id)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if f := v.Field(i); f.CanSet() {
+				setNames(f, name, id)
+			}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			setNames(v.Index(i), name, id)
+		}
+	case reflect.String:
+		v.SetString(name)
+	case reflect.Array:
+		if v.Type() == reflect.TypeFor[[16]byte]() {
+			v.Set(reflect.ValueOf(id))
+		}
+	}
+}
+
+// A producer, a consumer in a group and a transaction work with the rules that Kafka's own documentation asks for,
+// and with one rule less they do not.
+func TestRightsOfClients(t *testing.T) {
+	log := newMemLog(t)
+	s := guardedServer(t, log, nil)
+	ctx := within(t, 60*time.Second)
+	produce(t, ctx, as(t, s, "root"), "t", 10)
+	send := func(opts ...kgo.Opt) error {
+		cl := as(t, s, "ann", append(opts, kgo.RecordRetries(1), kgo.RecordDeliveryTimeout(5*time.Second))...)
+		defer cl.Close()
+		return cl.ProduceSync(ctx, &kgo.Record{Topic: "t", Value: []byte("v")}).FirstErr()
+	}
+	if err := send(); !errors.Is(err, kerr.TopicAuthorizationFailed) && !errors.Is(err, kerr.ClusterAuthorizationFailed) {
+		t.Fatalf("produce without a rule: %v", err)
+	}
+	grant(t, s, allow("ann", acl.Write, acl.Topic, "t"))
+	if err := send(); err != nil {
+		t.Fatal(err)
+	}
+	if err := send(kgo.TransactionalID("x")); err == nil {
+		t.Fatal("a transactional id without a rule was taken")
+	}
+	grant(t, s, allow("ann", acl.Write, acl.TransactionalID, "x"))
+	cl := as(t, s, "ann", kgo.TransactionalID("x"))
+	if err := cl.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cl.ProduceSync(ctx, &kgo.Record{Topic: "t", Value: []byte("v")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
+		t.Fatal(err)
+	}
+
+	read := func() error {
+		cl := as(t, s, "bob", kgo.ConsumerGroup("g"), kgo.ConsumeTopics("t"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit())
+		defer cl.Close()
+		for {
+			fs := cl.PollFetches(ctx)
+			var err error
+			fs.EachError(func(_ string, _ int32, e error) { err = e })
+			if err == nil && fs.NumRecords() > 0 {
+				err = cl.CommitUncommittedOffsets(ctx)
+			} else if err == nil {
+				continue
+			}
+			return err
+		}
+	}
+	if err := read(); err == nil {
+		t.Fatal("bob reads without a rule")
+	}
+	grant(t, s, allow("bob", acl.Read, acl.Topic, "t"))
+	if err := read(); !errors.Is(err, kerr.GroupAuthorizationFailed) {
+		t.Fatalf("a group without a rule: %v", err)
+	}
+	grant(t, s, allow("bob", acl.Read, acl.Group, "g"))
+	if err := read(); err != nil {
+		t.Fatal(err)
+	}
+	topics, err := kadm.NewClient(as(t, s, "bob")).ListTopics(ctx)
+	if err != nil || len(topics) != 1 || !topics.Has("t") {
+		t.Fatalf("bob sees %v (%v), want t alone", topics.Names(), err)
+	}
+}
+
+// Rules are made, described and deleted by an admin client, are there after a restart, and are not to be read from
+// their topic by those who may read all topics.
+func TestRulesAreKept(t *testing.T) {
+	log := newMemLog(t)
+	s := guardedServer(t, log, nil)
+	ctx := within(t, 30*time.Second)
+	adm := kadm.NewClient(as(t, s, "root"))
+	add := kadm.NewACLs().Allow("User:ann").AllowHosts("*").Topics("t", "u").Operations(kadm.OpRead, kadm.OpDescribe).ResourcePatternType(kadm.ACLPatternLiteral)
+	if res, err := adm.CreateACLs(ctx, add); err != nil || len(res) != 4 || res[0].Err != nil {
+		t.Fatalf("%+v %v", res, err)
+	}
+	if res, err := adm.CreateACLs(ctx, kadm.NewACLs().Deny("User:bob").DenyHosts("*").Topics("*").Operations(kadm.OpAll).ResourcePatternType(kadm.ACLPatternLiteral)); err != nil || res[0].Err != nil {
+		t.Fatalf("%+v %v", res, err)
+	}
+	grant(t, s, allow("ann", acl.Read, acl.Topic, "*"))
+	every := kmsg.NewPtrDescribeACLsRequest()
+	every.ResourceType, every.ResourcePatternType = kmsg.ACLResourceTypeAny, kmsg.ACLResourcePatternTypeAny
+	every.Operation, every.PermissionType = kmsg.ACLOperationAny, kmsg.ACLPermissionTypeAny
+	if resp, err := every.RequestWith(ctx, as(t, s, "ann")); err != nil || resp.ErrorCode != codeClusterAuthorization {
+		t.Errorf("ann describes rules: %+v %v", resp, err)
+	}
+	if resp, err := every.RequestWith(ctx, as(t, s, "root")); err != nil || len(resp.Resources) != 3 {
+		t.Errorf("root describes rules: %+v %v", resp, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = guardedServer(t, log, nil)
+	if n := s.access.set.Load().Len(); n != 6 {
+		t.Fatalf("%d rules after the restart, want 6", n)
+	}
+	adm = kadm.NewClient(as(t, s, "root"))
+	gone, err := adm.DeleteACLs(ctx, kadm.NewACLs().Topics("t").ResourcePatternType(kadm.ACLPatternMatch).Operations().Allow().AllowHosts().Deny().DenyHosts())
+	if err != nil || len(gone) == 0 || gone[0].Err != nil {
+		t.Fatalf("%+v %v", gone, err)
+	}
+	if n := s.access.set.Load().Len(); n != 2 { // those of u
+		t.Fatalf("%d rules left, want 2", n)
+	}
+	ann := &request{ctx: ctx, host: "h", proof: &proof{principal: "User:ann"}}
+	grant(t, s, allow("ann", acl.Read, acl.Topic, "*"))
+	if s.allowedTopic(ann, acl.Read, "any") != nil || s.allowedTopic(ann, acl.Read, SettingsTopic) == nil {
+		t.Error("who may read all topics reads the rules")
+	}
+	bad := kmsg.NewPtrCreateACLsRequest()
+	c := kmsg.NewCreateACLsRequestCreation()
+	c.ResourceType, c.ResourceName, c.ResourcePatternType, c.Principal, c.Host = kmsg.ACLResourceTypeTopic, "t", kmsg.ACLResourcePatternTypeLiteral, "ann", "*"
+	c.Operation, c.PermissionType = kmsg.ACLOperationRead, kmsg.ACLPermissionTypeAllow
+	bad.Creations = append(bad.Creations, c)
+	resp, err := bad.RequestWith(ctx, as(t, s, "root"))
+	if err != nil || resp.Results[0].ErrorCode != codeInvalidRequest {
+		t.Fatalf("a principal without a type: %+v %v", resp, err)
+	}
+}
+
+// A certificate names its user; who has shown nothing is anonymous, and may what everybody may.
+func TestPrincipals(t *testing.T) {
+	s := start(t, newMemLog(t), func(c *Config) { c.Access = Access{Enforce: true, Open: true, SuperUsers: []string{anonymous}} })
+	if err := ping(t, s); err != nil {
+		t.Fatal(err)
+	}
+	grant(t, s, allow("ann", acl.Read, acl.Topic, "t"))
+	r := &request{ctx: t.Context(), host: "h", proof: &proof{principal: "User:eve"}}
+	if s.allowedTopic(r, acl.Read, "t") == nil || s.allowedTopic(r, acl.Read, "u") != nil {
+		t.Error("an open server refuses what no rule speaks of, or gives what a rule does")
+	}
+	cert, pool := certificate(t)
+	mutual := start(t, newMemLog(t), func(c *Config) {
+		c.TLS = &tls.Config{Certificates: []tls.Certificate{cert}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}
+		c.Access = Access{Enforce: true, SuperUsers: []string{"User:CN=test"}}
+	})
+	cl := client(t, mutual, kgo.DialTLSConfig(&tls.Config{RootCAs: pool, Certificates: []tls.Certificate{cert}}))
+	produce(t, within(t, 10*time.Second), cl, "t", 5)
+	for _, a := range []Access{{Open: true}, {SuperUsers: []string{"User:a"}}, {Enforce: true, SuperUsers: []string{"ann"}}} {
+		if s, err := Open(t.Context(), Config{Listen: "127.0.0.1:0", Log: newMemLog(t), Access: a}); err == nil {
+			t.Errorf("%+v was taken", a)
+			_ = s.Close()
+		}
+	}
+}
