@@ -11,6 +11,7 @@
 //
 //	events.go    the deterministic event generator
 //	report.go    samples, goals, and the JSON and text forms of a report
+//	page.go      a page of several reports, with plots (plot.go) and an estimate of costs (cost.go)
 //	machine.go   what machine this is, CPU time
 //	log.go       scenario log: append to the embedded log beside plain sequential writes
 //	tiering.go   scenario tiering: log to table beside the same pipeline written plainly

@@ -34,7 +34,7 @@ func ingestSides(cfg Config) ([]ingestSide, error) {
 	}
 	sides := []ingestSide{
 		{name: "ledgerlake", binary: self, args: daemonArgs, create: createPlainTable},
-		{name: "ledgerlake, raw kept", binary: self, args: ownArgs, create: createOwnTable, only: func(c ingestCase) bool { return c.shape != "web" }},
+		{name: "ledgerlake keeping raw", binary: self, args: ownArgs, create: createOwnTable, only: func(c ingestCase) bool { return c.shape != "web" }},
 	}
 	if cfg.ReferenceBin != "" {
 		if _, err := os.Stat(cfg.ReferenceBin); err != nil {

@@ -58,6 +58,43 @@ func (r *Report) atMost(name string, want, got float64) {
 	r.Goals = append(r.Goals, Goal{Name: name, Want: want, Got: got, Met: got <= want})
 }
 
+// cases are the names of the cases, in the order in which they ran.
+func (r *Report) cases() []string {
+	var out []string
+	for _, s := range r.Samples {
+		if !slices.Contains(out, s.Case) {
+			out = append(out, s.Case)
+		}
+	}
+	return out
+}
+
+// runs is the number of samples of a case.
+func (r *Report) runs(name string) (n int) {
+	for _, s := range r.Samples {
+		if s.Case == name {
+			n++
+		}
+	}
+	return n
+}
+
+// bounds gives the least and the most of f over the samples of a case.
+func (r *Report) bounds(name string, f func(Sample) float64) (low, high float64) {
+	first := true
+	for _, s := range r.Samples {
+		if s.Case != name {
+			continue
+		}
+		v := f(s)
+		if first {
+			low, high, first = v, v, false
+		}
+		low, high = min(low, v), max(high, v)
+	}
+	return low, high
+}
+
 // median gives the median of f over the samples of a case.
 func (r *Report) median(name string, f func(Sample) float64) float64 {
 	var v []float64
@@ -90,31 +127,23 @@ func (r *Report) WriteJSON(w io.Writer) error {
 func (r *Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "scenario %s on %s\n", r.Scenario, r.Machine)
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "case\truns\tMB/s median\tmin..max\tMB per CPU s\trecords/s\tmax MB")
-	var cases []string
-	for _, s := range r.Samples {
-		if !slices.Contains(cases, s.Case) {
-			cases = append(cases, s.Case)
-		}
-	}
-	for _, c := range cases {
-		lo, hi, n := 0.0, 0.0, 0
-		for _, s := range r.Samples {
-			if s.Case == c {
-				if v := perSecond(s); n == 0 {
-					lo, hi = v, v
-				} else {
-					lo, hi = min(lo, v), max(hi, v)
-				}
-				n++
-			}
-		}
+	fmt.Fprintln(tw, "case\truns\tMB/s median\tmin..max\tMB per CPU s\trecords/s\tmax MB\tfiles\tvisible after ms, p50/p95/p99")
+	for _, c := range r.cases() {
+		lo, hi := r.bounds(c, perSecond)
+		n := r.runs(c)
 		memory := ""
 		if mb := r.median(c, func(s Sample) float64 { return s.MaxMB }); mb > 0 {
 			memory = fmt.Sprintf("%.0f", mb)
 		}
-		fmt.Fprintf(tw, "%s\t%d\t%.0f\t%.0f..%.0f\t%.0f\t%.0f\t%s\n", c, n, r.median(c, perSecond), lo, hi,
-			r.median(c, perCPUSecond), r.median(c, func(s Sample) float64 { return float64(s.Records) / s.Seconds }), memory)
+		files, visible := "", ""
+		if n := r.median(c, func(s Sample) float64 { return float64(s.Files) }); n > 0 {
+			files = fmt.Sprintf("%.0f", n)
+		}
+		if p50 := r.median(c, func(s Sample) float64 { return s.P50 }); p50 > 0 {
+			visible = fmt.Sprintf("%.0f/%.0f/%.0f", p50, r.median(c, func(s Sample) float64 { return s.P95 }), r.median(c, func(s Sample) float64 { return s.P99 }))
+		}
+		fmt.Fprintf(tw, "%s\t%d\t%.0f\t%.0f..%.0f\t%.0f\t%.0f\t%s\t%s\t%s\n", c, n, r.median(c, perSecond), lo, hi,
+			r.median(c, perCPUSecond), r.median(c, func(s Sample) float64 { return float64(s.Records) / s.Seconds }), memory, files, visible)
 	}
 	if err := tw.Flush(); err != nil {
 		return err

@@ -72,6 +72,7 @@ func newBench() *cobra.Command {
 			return report.WriteText(cmd.OutOrStdout())
 		},
 	}
+	cmd.AddCommand(newBenchReport())
 	f := cmd.Flags()
 	f.StringVar(&file, "json", "", "write the report, with all samples, to this file")
 	f.StringVar(&profile, "cpu-profile", "", "write a CPU profile for go tool pprof to this file")

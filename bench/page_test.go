@@ -1,0 +1,73 @@
+package bench
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestPageShowsEachFigureAndWhatWasMissed(t *testing.T) {
+	r := &Report{
+		Scenario: "ingest", Machine: "a <machine>", Time: time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC), Notes: []string{"a note"},
+		Samples: []Sample{
+			{Case: "ledgerlake, web x1", Seconds: 2, CPUSeconds: 1, Records: 4000, Bytes: 1e6, MaxMB: 50, FileBytes: 5e5},
+			{Case: "ledgerlake, web x1", Round: 1, Seconds: 1, CPUSeconds: 1, Records: 4000, Bytes: 1e6, MaxMB: 60, FileBytes: 5e5},
+			{Case: "peer & co, web x1", Seconds: 8, CPUSeconds: 8, Records: 4000, Bytes: 1e6, MaxMB: 300},
+			{Case: "ledgerlake, fresh, 9/s", Seconds: 8, CPUSeconds: 2, Records: 72, Bytes: 1e3, P50: 700, P95: 900, P99: 1000},
+		},
+	}
+	r.atLeast("a goal that holds", 2, 4)
+	r.atMost("a goal that does not", 2, 4)
+	dir := t.TempDir()
+	if err := WritePage(dir, []*Report{r}, PageInfo{Commit: "abc", Prices: DefaultPrices()}); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"| ingest | a goal that holds | 2.00 | 4.00 | met |", "| ingest | a goal that does not | 2.00 | 4.00 | **missed** |", "Commit abc", "- a note",
+		"(ingest-0.svg)", "| web x1 | peer & co | 8000 |", "700/900/1000"} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("the page lacks %q:\n%s", want, page)
+		}
+	}
+	plots, err := filepath.Glob(filepath.Join(dir, "*.svg"))
+	if err != nil || len(plots) != len(pageMeasures) {
+		t.Fatalf("%d plots for %d measures, %v", len(plots), len(pageMeasures), err)
+	}
+	for _, name := range plots {
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for d := xml.NewDecoder(f); err == nil; {
+			_, err = d.Token()
+		}
+		if !errors.Is(err, io.EOF) {
+			t.Errorf("%s is not XML: %v", name, err)
+		}
+		_ = f.Close()
+	}
+	again, err := ReadReport(filepath.Join(dir, "ingest.json"))
+	if err != nil || len(again.Samples) != len(r.Samples) || len(again.Goals) != 2 {
+		t.Errorf("the report beside the page: %+v, %v", again, err)
+	}
+}
+
+func TestReadReportRefusesOtherFiles(t *testing.T) {
+	for _, text := range []string{"", "{}", "[1]", `{"scenario":"x"}`} {
+		name := filepath.Join(t.TempDir(), "r.json")
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadReport(name); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
