@@ -20,6 +20,18 @@ type Names struct {
 	Key       string `json:"key,omitempty"`       // binary
 	Headers   string `json:"headers,omitempty"`   // array<struct<key string, value binary>>
 	Value     string `json:"value,omitempty"`     // binary: the record's value as it was
+
+	// Of logs that are not Kafka's: see record.Origin.
+	Ledger        string `json:"ledger,omitempty"`        // long
+	Entry         string `json:"entry,omitempty"`         // long
+	Batch         string `json:"batch,omitempty"`         // int
+	Index         string `json:"index,omitempty"`         // long
+	EventTime     string `json:"eventTime,omitempty"`     // timestamp
+	Producer      string `json:"producer,omitempty"`      // string
+	Sequence      string `json:"sequence,omitempty"`      // long
+	OrderingKey   string `json:"orderingKey,omitempty"`   // binary
+	SchemaVersion string `json:"schemaVersion,omitempty"` // binary
+	FirstChunk    string `json:"firstChunk,omitempty"`    // string: LEDGER:ENTRY
 }
 
 // DefaultNames are the names of the system columns in tables that this program makes.
@@ -31,23 +43,27 @@ func DefaultNames() Names {
 func (n Names) Ordered() bool { return n.Partition != "" && n.Offset != "" }
 
 // systemTypes are the types of the system columns in their order.
-func systemTypes() [6]arrow.DataType {
+func systemTypes() [16]arrow.DataType {
+	o := originTypes()
 	header := arrow.StructOf(
 		arrow.Field{Name: "key", Type: arrow.BinaryTypes.String, Nullable: true},
 		arrow.Field{Name: "value", Type: arrow.BinaryTypes.Binary, Nullable: true},
 	)
-	return [6]arrow.DataType{
+	return [16]arrow.DataType{
 		arrow.PrimitiveTypes.Int32, arrow.PrimitiveTypes.Int64, &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"},
 		arrow.BinaryTypes.Binary, arrow.ListOfField(arrow.Field{Name: "element", Type: header, Nullable: true}), arrow.BinaryTypes.Binary,
+		o[0], o[1], o[2], o[3], o[4], o[5], o[6], o[7], o[8], o[9],
 	}
 }
 
-func (n Names) list() [6]string {
-	return [6]string{n.Partition, n.Offset, n.Timestamp, n.Key, n.Headers, n.Value}
+func (n Names) list() [16]string {
+	return [16]string{n.Partition, n.Offset, n.Timestamp, n.Key, n.Headers, n.Value,
+		n.Ledger, n.Entry, n.Batch, n.Index, n.EventTime, n.Producer, n.Sequence, n.OrderingKey, n.SchemaVersion, n.FirstChunk}
 }
 
-func (n *Names) pointers() [6]*string {
-	return [6]*string{&n.Partition, &n.Offset, &n.Timestamp, &n.Key, &n.Headers, &n.Value}
+func (n *Names) pointers() [16]*string {
+	return [16]*string{&n.Partition, &n.Offset, &n.Timestamp, &n.Key, &n.Headers, &n.Value,
+		&n.Ledger, &n.Entry, &n.Batch, &n.Index, &n.EventTime, &n.Producer, &n.Sequence, &n.OrderingKey, &n.SchemaVersion, &n.FirstChunk}
 }
 
 // has says whether a column is one of the system columns.

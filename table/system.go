@@ -19,6 +19,7 @@ type SystemColumns struct {
 	headers    *column.List
 	header     *column.Struct
 	hkey, hval *column.Binary
+	origin     *originColumns // nil: none of its columns is kept
 	all        []column.Column
 	rows       int
 }
@@ -27,6 +28,9 @@ type SystemColumns struct {
 func NewSystemColumns(n Names) *SystemColumns {
 	s := &SystemColumns{}
 	types := systemTypes()
+	if n.origin() {
+		s.origin = &originColumns{}
+	}
 	for i, name := range n.list() {
 		if name == "" {
 			continue
@@ -51,10 +55,15 @@ func NewSystemColumns(n Names) *SystemColumns {
 			s.hkey, s.hval = s.header.Child(0).(*column.Binary), s.header.Child(1).(*column.Binary)
 		case 5:
 			s.value = c.(*column.Binary)
+		default:
+			s.origin.set(i-firstOrigin, c)
 		}
 	}
 	return s
 }
+
+// maxMillis is the latest time that microseconds hold.
+const maxMillis = math.MaxInt64 / 1000
 
 // Append adds the row of one record, with copies of its bytes. Callers keep the record's size below Room.
 func (s *SystemColumns) Append(partition int32, rec *record.Record) {
@@ -66,7 +75,7 @@ func (s *SystemColumns) Append(partition int32, rec *record.Record) {
 	}
 	if s.timestamp != nil {
 		// -1 is a producer that gave none; a time beyond what microseconds hold cannot be kept either.
-		if rec.Timestamp == -1 || rec.Timestamp > math.MaxInt64/1000 || rec.Timestamp < math.MinInt64/1000 {
+		if rec.Timestamp == -1 || rec.Timestamp > maxMillis || rec.Timestamp < math.MinInt64/1000 {
 			s.timestamp.AppendNull()
 		} else {
 			s.timestamp.Append(arrow.Timestamp(rec.Timestamp * 1000))
@@ -75,10 +84,14 @@ func (s *SystemColumns) Append(partition int32, rec *record.Record) {
 	if s.key != nil {
 		appendBytes(s.key, rec.Key)
 	}
+	headers := rec.Headers
+	if s.origin != nil {
+		headers = s.origin.append(rec)
+	}
 	if s.headers != nil {
-		for i := range rec.Headers {
-			s.hkey.Append(rec.Headers[i].Key)
-			appendBytes(s.hval, rec.Headers[i].Value)
+		for i := range headers {
+			s.hkey.Append(headers[i].Key)
+			appendBytes(s.hval, headers[i].Value)
 			s.header.Append()
 		}
 		s.headers.Append()
