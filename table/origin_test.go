@@ -37,7 +37,7 @@ func TestOriginBecomesColumns(t *testing.T) {
 	defer rb.Release()
 	for column, want := range map[string][2]string{
 		"_ledger": {"5", "(null)"}, "_entry": {"7", "(null)"}, "_batch": {"2", "(null)"}, "_index": {"(null)", "(null)"},
-		"_event_time": {"1970-01-01 00:00:00.012Z", "(null)"}, "_producer": {"p", "(null)"}, "_sequence": {"3", "(null)"},
+		"_event_time": {"1970-01-01T00:00:00.012Z", "(null)"}, "_producer": {"p", "(null)"}, "_sequence": {"3", "(null)"},
 		"_ordering_key": {"(null)", "(null)"}, "_schema_version": {"AQ==", "(null)"}, "_first_chunk": {"4:9", "(null)"},
 	} {
 		a := rb.Column(rb.Schema().FieldIndices(column)[0])
