@@ -70,6 +70,7 @@ type Header struct {
 	InCommitTimestamp *int64 // set when the table's settings ask for it
 	Operation         string
 	Parameters        map[string]string // plain strings, quoted here as Spark does
+	Metrics           map[string]string // left out when there are none
 	Engine            string
 	ReadVersion       Version // negative: left out
 	BlindAppend       bool
@@ -86,6 +87,9 @@ func EncodeHeader(h Header) ([]byte, error) {
 		"engineInfo": h.Engine, "txnId": h.TxnID, "isBlindAppend": h.BlindAppend}
 	if h.ReadVersion >= 0 {
 		info["readVersion"] = h.ReadVersion
+	}
+	if len(h.Metrics) > 0 {
+		info["operationMetrics"] = h.Metrics
 	}
 	if h.InCommitTimestamp != nil {
 		info["inCommitTimestamp"] = *h.InCommitTimestamp

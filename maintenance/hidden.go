@@ -3,15 +3,26 @@ package maintenance
 import (
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/ledgerlake/ledgerlake/committer/raft/fsm"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 )
 
 // changeData is the folder of change data files. No snapshot names them.
 const changeData = "_change_data/"
 
+// stagedData is the folder of large requests to a group of committers, and stagedAge the age from which none of them
+// can still be on its way, whatever retention was asked for.
+const (
+	stagedData = fsm.StagedFolder
+	stagedAge  = 24 * time.Hour
+)
+
 // hiddenKeys gives the rule for what a vacuum must not see: parts of a path that begin with '_' or '.', which hold
 // the log, leases and the affairs of other programs, except change data and folders of partition columns.
+//
+// What a group of committers staged there is seen: it belongs to nobody once it is old.
 func hiddenKeys(snap *deltalog.Snapshot) func(key string) bool {
 	var folders []string
 	for _, c := range snap.Metadata().PartitionColumns {
@@ -23,6 +34,9 @@ func hiddenKeys(snap *deltalog.Snapshot) func(key string) bool {
 	return func(key string) bool {
 		if strings.HasPrefix(key, "_delta_log/") {
 			return true
+		}
+		if strings.HasPrefix(key, stagedData) {
+			return false
 		}
 		rest := strings.TrimPrefix(key, changeData)
 		for part := range strings.SplitSeq(rest, "/") {

@@ -26,6 +26,9 @@ type OptimizeOptions struct {
 	MaxBytes int64
 	// DryRun plans and changes nothing.
 	DryRun bool
+	// Commit puts the new files in place of the old ones, such as through a group of committers. Its conflicts are those of
+	// the default, the table's own Log.Commit.
+	Commit func(ctx context.Context, c deltalog.Commit) (deltalog.Version, error)
 	// Clock gives the times of commits. Default time.Now.
 	Clock func() time.Time
 	// Logger gets a line for each commit. Default: discarded.
@@ -126,6 +129,9 @@ const (
 // the conflict's error after several times. After a crash the table is as it was, or has the new files.
 func Optimize(ctx context.Context, t *table.Table, opts OptimizeOptions) (OptimizeReport, error) {
 	opts = opts.withDefaults()
+	if opts.Commit == nil {
+		opts.Commit = t.Log.Commit
+	}
 	o := &optimizer{t: t, opts: opts, foreign: map[string]bool{}}
 	o.report.DryRun = opts.DryRun
 	err := opts.validate()
@@ -291,7 +297,7 @@ func (o *optimizer) commit(ctx context.Context, snap *deltalog.Snapshot, batch [
 		"numRemovedFiles": strconv.Itoa(removed.Files), "numRemovedBytes": strconv.FormatInt(removed.Bytes, 10),
 		"numDeletionVectorsRemoved": strconv.Itoa(vectors),
 	}
-	v, err := o.t.Log.Commit(ctx, c)
+	v, err := o.opts.Commit(ctx, c)
 	if err != nil {
 		if !errors.Is(err, objstore.ErrUnknownOutcome) {
 			o.discard(ctx, batch...)

@@ -99,7 +99,7 @@ func (r VacuumReport) String() string {
 
 // Vacuum deletes data files, deletion vectors and change data that neither the newest version, nor a version
 // younger than the retention time, nor a lease needs (I6). It never touches the transaction log, hidden files and
-// folders, what links lead to, and files that are young, since a writer may be about to commit them. Time travel
+// folders (but takes what a group of committers staged and left there), what links lead to, and files that are young, since a writer may be about to commit them. Time travel
 // to versions older than the retention time ends with it.
 func Vacuum(ctx context.Context, t *table.Table, opts VacuumOptions) (VacuumReport, error) {
 	opts = opts.withDefaults()
@@ -341,6 +341,8 @@ func (v *vacuum) list(ctx context.Context, _ *deltalog.Snapshot) ([]candidate, e
 			limit = v.now // the log says when it was removed
 		} else if strings.HasPrefix(info.Key, changeData) {
 			limit = old // no action of a snapshot names it: its age is all there is
+		} else if strings.HasPrefix(info.Key, stagedData) && v.now.Sub(info.ModTime) < stagedAge {
+			continue
 		}
 		if info.ModTime.Before(limit) && !v.kept(info.Key) {
 			out = append(out, candidate{info.Key, info.Size})

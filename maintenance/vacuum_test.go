@@ -52,7 +52,7 @@ func TestVacuum(t *testing.T) {
 		optimize(t, r.table, OptimizeOptions{})
 		untouched := []string{"_delta_log/00000000000000000099.json.tmp", "_delta_log/_sidecars/x.parquet", "_ledgerlake/other.json",
 			".hidden/file", "a/_temporary/x", "_delta_index/x"}
-		orphans := []string{"part-orphan.parquet", "sub/folder/x.bin", "_change_data/cdc-1.parquet"}
+		orphans := []string{"part-orphan.parquet", "sub/folder/x.bin", "_change_data/cdc-1.parquet", "_ledgerlake/staged/x.actions"}
 		for _, key := range slices.Concat(untouched, orphans) {
 			r.put(key)
 		}

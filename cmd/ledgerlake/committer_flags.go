@@ -14,6 +14,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/committer"
 	"github.com/ledgerlake/ledgerlake/committer/raft"
 	"github.com/ledgerlake/ledgerlake/committer/rpc"
+	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/table"
 )
 
@@ -86,7 +87,16 @@ func committerOf(group *rpc.Client, t *table.Table) committer.Committer {
 	if group == nil {
 		return committer.NewDirect(t.Log)
 	}
-	return group.Table(t.Store.URL())
+	return group.Table(t.Store.URL()).Staging(t.Store)
+}
+
+// changesOf gives who puts changes of a table in order that do more than append: the group when there is one, else
+// nil, which is the table's own log.
+func changesOf(group *rpc.Client, t *table.Table) func(context.Context, deltalog.Commit) (deltalog.Version, error) {
+	if group == nil {
+		return nil
+	}
+	return group.Table(t.Store.URL()).Staging(t.Store).Change
 }
 
 // joinCommitters connects the engine to a group of committers: one that runs elsewhere, or one node inside. What it

@@ -220,7 +220,7 @@ func writeJSONFile(name string, v any) error {
 func (e *engine) run(ctx context.Context) error {
 	if e.tierers != nil {
 		u := e.cfg.upkeep
-		u.openStore, u.log, u.tables = e.cfg.openStore, e.cfg.log, e.tables
+		u.openStore, u.group, u.log, u.tables = e.cfg.openStore, e.cfg.group, e.cfg.log, e.tables
 		watch := func(ctx context.Context) error {
 			e.tierers.watch(ctx, e.log, 500*time.Millisecond)
 			return nil

@@ -96,7 +96,7 @@ TABLE_dead_letters and hold up nothing.`,
 				}
 				defer g.Close(context.WithoutCancel(ctx))
 			}
-			up.openStore, up.log = store.open, plan.log
+			up.openStore, up.group, up.log = store.open, plan.group, plan.log
 			up.tables = func(context.Context) ([]string, error) {
 				return []string{plan.tableURL, plan.tableURL + "_dead_letters"}, nil
 			}

@@ -19,6 +19,7 @@ func newOptimize() *cobra.Command {
 		opts   maintenance.OptimizeOptions
 		target byteSize = 256 << 20
 		asJSON bool
+		group  groupClient
 	)
 	cmd := &cobra.Command{
 		Use:   "optimize TABLE",
@@ -31,14 +32,23 @@ It may run while the table is filled and read. The old files stay, for readers o
 ` + "`ledgerlake vacuum`" + ` takes them: for some days the table needs more space, not less. serve and ingest do
 the same in the background, see their --optimize-interval.`,
 		Example: `  ledgerlake optimize ./data/lake/events --dry-run
-  ledgerlake optimize s3://lake/events --target-size 512MiB`,
+  ledgerlake optimize s3://lake/events --target-size 512MiB
+  ledgerlake optimize s3://lake/events --committer 10.0.0.1:7070,10.0.0.2:7070,10.0.0.3:7070`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if opts.Logger, err = newLogger(cmd); err != nil {
 				return err
 			}
 			opts.TargetSize = int64(target)
+			client, err := group.open()
+			if err != nil {
+				return err
+			}
+			if client != nil {
+				defer client.Close()
+			}
 			return withTable(cmd.Context(), &store, args[0], func(t *table.Table) error {
+				opts.Commit = changesOf(client, t)
 				report, err := maintenance.Optimize(cmd.Context(), t, opts)
 				if err != nil && report.Commits == 0 {
 					return err
@@ -52,6 +62,7 @@ the same in the background, see their --optimize-interval.`,
 	f.IntVar(&opts.MinFiles, "min-files", 2, "leave fewer small files than this beside each other alone")
 	f.BoolVar(&opts.DryRun, "dry-run", false, "say what would be rewritten and change nothing")
 	f.BoolVar(&asJSON, "json", false, "print the report as one JSON object")
+	group.register(f)
 	store.register(f)
 	return cmd
 }

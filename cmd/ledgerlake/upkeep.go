@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/ledgerlake/ledgerlake/committer/rpc"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/maintenance"
 	"github.com/ledgerlake/ledgerlake/objstore"
@@ -29,6 +30,7 @@ type upkeep struct {
 	target    byteSize
 	openStore func(ctx context.Context, url string) (objstore.Store, error)
 	tables    func(ctx context.Context) ([]string, error) // URLs
+	group     *rpc.Client                                 // of committers; nil: the store alone orders versions
 	log       *slog.Logger
 }
 
@@ -112,7 +114,7 @@ func (u *upkeep) withTable(ctx context.Context, url string, job func(context.Con
 
 func (u *upkeep) optimize(ctx context.Context, t *table.Table) error {
 	_, err := maintenance.Optimize(ctx, t, maintenance.OptimizeOptions{Gradual: true, MinFiles: upkeepMinFiles,
-		MaxBytes: upkeepMaxBytes, TargetSize: int64(u.target), Logger: u.log})
+		MaxBytes: upkeepMaxBytes, TargetSize: int64(u.target), Commit: changesOf(u.group, t), Logger: u.log})
 	return err
 }
 

@@ -42,7 +42,10 @@ func (n *Node) Commit(ctx context.Context, q *rpc.CommitRequest) (*rpc.CommitRep
 		}
 		return reply, nil
 	}
-	for range recheckTries {
+	if a := r.view.Answer(q.ID); a.Code.Final() {
+		return &rpc.CommitReply{Answer: a}, nil
+	}
+	for try := range recheckTries {
 		req, err := r.prepare(ctx, q)
 		if err != nil {
 			return &rpc.CommitReply{Error: err.Error()}, nil
@@ -53,10 +56,14 @@ func (n *Node) Commit(ctx context.Context, q *rpc.CommitRequest) (*rpc.CommitRep
 			return &rpc.CommitReply{Head: n.redirect()}, nil
 		case err != nil:
 			return &rpc.CommitReply{Error: err.Error()}, nil
-		case a.Code != fsm.Recheck:
+		}
+		if key := req.Staged.Key; key != "" && a.Code >= fsm.Stale && a.Code != fsm.Lost {
+			r.unstage(key) // refused for ever: it is in no version
+		}
+		if a.Code != fsm.Recheck {
 			return &rpc.CommitReply{Answer: a}, nil
 		}
-		pause(ctx, time.Millisecond)
+		pause(ctx, time.Millisecond<<try) // a change of the metadata is on its way into the store
 	}
 	return &rpc.CommitReply{Error: "the table's metadata changes all the time"}, nil
 }

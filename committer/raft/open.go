@@ -121,27 +121,28 @@ func (r *runner) reopen(e publish.Reopen) error {
 // log as a refusal: an earlier try of it may be in the table, and only the log knows.
 func (r *runner) prepare(ctx context.Context, q *rpc.CommitRequest) (fsm.Request, error) {
 	out := fsm.Request{ID: q.ID, App: q.App, Ranges: q.Ranges, Incarnation: q.Incarnation, Schema: q.Schema,
-		Parameters: q.Parameters, Operation: q.Operation, Read: q.Read}
+		Parameters: q.Parameters, Metrics: q.Metrics, Operation: q.Operation, Planned: q.Planned, Read: q.Read, Early: q.Early}
 	snap, shape, err := r.snapshot(ctx)
 	if err != nil {
 		return out, err
 	}
 	out.Meta, out.Proto = shape.Meta, shape.Proto
-	if err := committer.CheckFiller(snap.Metadata(), q.App); err != nil {
-		out.Reject = err.Error()
-		return out, nil
-	}
-	c := deltalog.Commit{Adds: q.Adds, Removes: q.Removes, BlindAppend: true}
-	if c.Metadata = withProperties(snap.Metadata(), q.Properties); c.Metadata != nil {
-		p := snap.Protocol()
-		change, err := fsm.ShapeOf(c.Metadata, &p)
-		if err != nil {
-			return out, err
+	if len(q.Ranges) > 0 {
+		if err := committer.CheckFiller(snap.Metadata(), q.App); err != nil {
+			out.Reject = err.Error()
+			return out, nil
 		}
-		out.Change = &change
 	}
-	for i := range q.Removes {
-		out.Removes = append(out.Removes, deltalog.CanonicalPath(q.Removes[i].Path))
+	body, err := r.body(ctx, q)
+	if err != nil {
+		return out, err
+	}
+	c := deltalog.Commit{Adds: body.Adds, Removes: body.Removes, Metadata: q.Metadata, Protocol: q.Protocol, BlindAppend: !q.Planned}
+	if c.Metadata == nil {
+		c.Metadata = withProperties(snap.Metadata(), q.Properties)
+	}
+	for i := range body.Removes {
+		out.Removes = append(out.Removes, deltalog.CanonicalPath(body.Removes[i].Path))
 	}
 	lines, err := snap.EncodeActions(c)
 	if err != nil {
@@ -149,12 +150,30 @@ func (r *runner) prepare(ctx context.Context, q *rpc.CommitRequest) (fsm.Request
 		out.Change, out.Removes = nil, nil
 		return out, nil
 	}
-	out.Lines = lines
-	if n := out.Size(); n > fsm.MaxRequest {
-		out.Lines = nil
-		out.Reject = fmt.Sprintf("the request has %d bytes, the group takes %d: commit fewer files at a time", n, fsm.MaxRequest)
+	if c.Metadata != nil || c.Protocol != nil {
+		if out.Change, err = reshape(snap, lines); err != nil {
+			return out, err
+		}
 	}
-	return out, nil
+	return out, r.actions(ctx, &out, lines)
+}
+
+// reshape gives the shape of the table after actions that change metadata or protocol: from their text, as whoever finds
+// it in the store will see it.
+func reshape(snap *deltalog.Snapshot, lines []byte) (*fsm.Shape, error) {
+	c, err := deltalog.ParseCommit(lines, "the request")
+	if err != nil {
+		return nil, err
+	}
+	meta, p := snap.Metadata(), snap.Protocol()
+	if c.Metadata != nil {
+		meta = c.Metadata
+	}
+	if c.Protocol != nil {
+		p = *c.Protocol
+	}
+	s, err := fsm.ShapeOf(meta, &p)
+	return &s, err
 }
 
 // snapshot gives a snapshot with the shape that the group has decided, or the newest there is.

@@ -118,6 +118,10 @@ func (r *runner) do(_ *publish.Machine, effects []publish.Effect) {
 			r.wg.Go(func() { r.put(e) })
 		case publish.Get:
 			r.wg.Go(func() { r.get(e) })
+		case publish.Load:
+			r.wg.Go(func() { r.load(e) })
+		case publish.Unstage:
+			r.wg.Go(func() { r.unstage(e.Key) })
 		case publish.Reply:
 			r.answer(e.ID, outcome{e.Answer, e.Err})
 		case publish.Stored:

@@ -150,7 +150,7 @@ func (c *Client) call(ctx context.Context, method string, req any, reply func() 
 }
 
 func (c *Client) once(ctx context.Context, conn *grpc.ClientConn, method string, req, reply any) error {
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.Attempt)
+	ctx, cancel := context.WithTimeout(ctx, c.attempt(req))
 	defer cancel()
 	return conn.Invoke(ctx, "/"+service+"/"+method, req, reply)
 }

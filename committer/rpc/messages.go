@@ -22,19 +22,30 @@ type Head struct {
 
 // CommitRequest asks for one change of a table.
 type CommitRequest struct {
-	ID          string            `json:"id"`
-	Table       string            `json:"table"` // path or URL of the table, as the nodes can open it
-	App         string            `json:"app"`
-	Ranges      []fsm.Range       `json:"ranges"`
-	Adds        []deltalog.Add    `json:"adds,omitempty"`
-	Removes     []deltalog.Remove `json:"removes,omitempty"`
-	Read        int64             `json:"read,omitempty"` // version on which removes were planned
-	Incarnation string            `json:"incarnation,omitempty"`
-	Schema      string            `json:"schema,omitempty"` // fsm.SchemaHash
-	Operation   string            `json:"operation,omitempty"`
-	Parameters  map[string]string `json:"parameters,omitempty"`
-	Properties  map[string]string `json:"properties,omitempty"`
-	Early       bool              `json:"early,omitempty"` // answer after the decision, before it is published
+	ID          string             `json:"id"`
+	Table       string             `json:"table"` // path or URL of the table, as the nodes can open it
+	App         string             `json:"app"`
+	Ranges      []fsm.Range        `json:"ranges"`
+	Adds        []deltalog.Add     `json:"adds,omitempty"`
+	Removes     []deltalog.Remove  `json:"removes,omitempty"`
+	Staged      fsm.Staged         `json:"staged,omitzero"`   // a CommitBody in the table's store, instead of adds and removes
+	Planned     bool               `json:"planned,omitempty"` // it stands on what the table held at Read
+	Read        int64              `json:"read,omitempty"`
+	Incarnation string             `json:"incarnation,omitempty"`
+	Schema      string             `json:"schema,omitempty"` // fsm.SchemaHash
+	Operation   string             `json:"operation,omitempty"`
+	Parameters  map[string]string  `json:"parameters,omitempty"`
+	Metrics     map[string]string  `json:"metrics,omitempty"`
+	Properties  map[string]string  `json:"properties,omitempty"`
+	Metadata    *deltalog.Metadata `json:"metadata,omitempty"` // of a planned change
+	Protocol    *deltalog.Protocol `json:"protocol,omitempty"`
+	Early       bool               `json:"early,omitempty"` // answer after the decision, before it is published
+}
+
+// CommitBody is the part of a request that grows with the number of files.
+type CommitBody struct {
+	Adds    []deltalog.Add    `json:"adds,omitempty"`
+	Removes []deltalog.Remove `json:"removes,omitempty"`
 }
 
 // CommitReply says what became of a request. Error is a passing trouble: the same request is to be sent again.

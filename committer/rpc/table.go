@@ -23,6 +23,7 @@ import (
 type Table struct {
 	c        *Client
 	location string
+	store    objstore.Store // of the table, nil when large requests are not staged
 	mu       sync.Mutex
 	epochs   map[string]int64      // app id -> leased epoch
 	open     map[[32]byte]openCall // requests without an answer, by content
@@ -45,30 +46,45 @@ func (c *Client) Table(location string) *Table {
 func (t *Table) Commit(ctx context.Context, req committer.Request) (deltalog.Version, error) {
 	r := &CommitRequest{
 		Table: t.location, App: req.App, Adds: req.Adds, Incarnation: req.Incarnation, Schema: fsm.SchemaHash(req.Schema),
-		Parameters: req.Parameters, Properties: req.Properties,
+		Parameters: req.Parameters, Properties: req.Properties, Early: req.Early,
 	}
 	for _, x := range req.Ranges {
 		r.Ranges = append(r.Ranges, fsm.Range{Partition: x.Partition, From: int64(x.From), To: int64(x.To), Epoch: req.Epoch})
 	}
-	key, err := t.identify(r)
+	v, err := t.send(ctx, r, req.Epoch == 0)
+	if err != nil {
+		return -1, fmt.Errorf("commit to %s: %w", t.location, err)
+	}
+	return v, nil
+}
+
+// send sends a request until it is answered or ctx ends.
+func (t *Table) send(ctx context.Context, r *CommitRequest, lease bool) (deltalog.Version, error) {
+	key, size, err := t.identify(r)
 	if err != nil {
 		return -1, err
 	}
-	if req.Epoch == 0 {
+	if lease {
 		if err := t.lease(ctx, r); err != nil {
-			return -1, fmt.Errorf("commit to %s: lease: %w", t.location, err)
+			return -1, fmt.Errorf("lease: %w", err)
+		}
+	}
+	if size > stageAbove {
+		if err := t.stage(ctx, r, size); err != nil {
+			return -1, err
 		}
 	}
 	answer, err := t.c.commit(ctx, r)
 	if errors.Is(err, deltalog.ErrNotTable) {
-		return -1, fmt.Errorf("commit to %s: %w", t.location, err)
+		return -1, err
 	}
 	if err != nil {
-		return -1, fmt.Errorf("commit to %s: %w: %w", t.location, objstore.ErrUnknownOutcome, err)
+		return -1, fmt.Errorf("%w: %w", objstore.ErrUnknownOutcome, err)
 	}
 	t.answered(key)
+	t.unstage(ctx, r)
 	if err := t.failure(r, answer); err != nil {
-		return -1, fmt.Errorf("commit to %s: %w", t.location, err)
+		return -1, err
 	}
 	return deltalog.Version(answer.Version), nil
 }
@@ -93,21 +109,18 @@ func (c *Client) commit(ctx context.Context, r *CommitRequest) (fsm.Answer, erro
 }
 
 // identify gives the request its id: that of an earlier call with the same content which got no answer, else a new
-// one. So what tiering tries again is the same request to the group.
-func (t *Table) identify(r *CommitRequest) ([32]byte, error) {
+// one. So what tiering tries again is the same request to the group. It gives the size, too.
+func (t *Table) identify(r *CommitRequest) ([32]byte, int, error) {
 	raw, err := json.Marshal(r)
 	if err != nil {
-		return [32]byte{}, fmt.Errorf("encode request: %w", err)
+		return [32]byte{}, 0, fmt.Errorf("encode request: %w", err)
 	}
 	key := sha256.Sum256(raw)
-	if len(raw) > fsm.MaxRequest {
-		return key, fmt.Errorf("%w: it has %d bytes, the group takes %d: commit fewer files at a time", committer.ErrInvalidRequest, len(raw), fsm.MaxRequest)
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if x, ok := t.open[key]; ok {
 		r.ID = x.id
-		return key, nil
+		return key, len(raw), nil
 	}
 	r.ID = uuid.NewString()
 	t.open[key] = openCall{r.ID}
@@ -116,7 +129,7 @@ func (t *Table) identify(r *CommitRequest) ([32]byte, error) {
 		delete(t.open, t.order[0])
 		t.order = t.order[1:]
 	}
-	return key, nil
+	return key, len(raw), nil
 }
 
 func (t *Table) answered(key [32]byte) {
@@ -191,6 +204,8 @@ func (t *Table) failure(r *CommitRequest, a fsm.Answer) error {
 			Range: committer.Range{Partition: of.Partition, From: record.Offset(of.From), To: record.Offset(of.To)}}
 	case fsm.Conflict:
 		return fmt.Errorf("%w: %s", deltalog.ErrConcurrentDelete, a.Text)
+	case fsm.Reshaped:
+		return fmt.Errorf("%w: %s", deltalog.ErrMetadataChanged, a.Text)
 	case fsm.Lost:
 		return fmt.Errorf("%w: the table was replaced in the store while the commit was under way", objstore.ErrUnknownOutcome)
 	case fsm.Invalid:

@@ -11,7 +11,11 @@ import (
 // format is the first byte of commands and snapshots.
 //
 //	1  2026-11: first
-const format = 1
+//	2  2026-11: requests have staged actions, metrics and a plan; tables know when their shape changed
+const (
+	format    = 2
+	oldFormat = 1 // still read
+)
 
 // ErrCorrupt means that a command or snapshot cannot be decoded.
 var ErrCorrupt = errors.New("broken entry of the replicated log")
@@ -62,8 +66,9 @@ func (w *writer) texts(m map[string]string) {
 
 // reader takes values off the front of b. After the first failure everything is zero.
 type reader struct {
-	b   []byte
-	err error
+	b      []byte
+	format byte
+	err    error
 }
 
 func (r *reader) fail(what string) {

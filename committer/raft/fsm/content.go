@@ -11,8 +11,19 @@ import (
 	"github.com/ledgerlake/ledgerlake/deltalog"
 )
 
-// Content gives the bytes of a decided version's commit file: the same on every node (I5).
-func (v *Version) Content() ([]byte, error) {
+// Staged gives the object that holds actions of the version; false when all are in the log.
+func (v *Version) Staged() (Staged, bool) {
+	for i := range v.Requests {
+		if s := v.Requests[i].Staged; s.Key != "" {
+			return s, true
+		}
+	}
+	return Staged{}, false
+}
+
+// Content gives the bytes of a decided version's commit file: the same on every node (I5). staged are the bytes of
+// the version's staged object, whose hash the caller has compared.
+func (v *Version) Content(staged []byte) ([]byte, error) {
 	h := deltalog.Header{
 		TxnID: v.TxnID, Timestamp: v.Time, Engine: v.Engine, Operation: "STREAMING UPDATE", ReadVersion: deltalog.Version(v.Number - 1),
 		BlindAppend: true, Parameters: map[string]string{},
@@ -21,7 +32,7 @@ func (v *Version) Content() ([]byte, error) {
 		h.InCommitTimestamp = &v.Stamp
 	}
 	var apps []string
-	size := 0
+	size := len(staged)
 	for i := range v.Requests {
 		r := &v.Requests[i]
 		size += len(r.Lines)
@@ -31,7 +42,13 @@ func (v *Version) Content() ([]byte, error) {
 		if r.Operation != "" {
 			h.Operation = r.Operation
 		}
-		h.BlindAppend = h.BlindAppend && len(r.Removes) == 0 && r.Change == nil
+		h.BlindAppend = h.BlindAppend && !r.Planned && r.Change == nil
+		if len(r.Metrics) > 0 {
+			h.Metrics = r.Metrics // of a request that is alone in its version
+		}
+		if r.Planned {
+			h.ReadVersion = deltalog.Version(r.Read)
+		}
 		for k, x := range r.Parameters {
 			if old := h.Parameters[k]; old != "" && old != x {
 				x = old + " " + x
@@ -54,7 +71,7 @@ func (v *Version) Content() ([]byte, error) {
 	for i := range v.Requests {
 		out = append(out, v.Requests[i].Lines...)
 	}
-	return out, nil
+	return append(out, staged...), nil
 }
 
 // ShapeOf gives the fingerprints of a metadata and a protocol; nil leaves its part empty.

@@ -12,10 +12,10 @@ func Encode(c Command) []byte {
 
 // Decode reads what Encode wrote.
 func Decode(b []byte) (Command, error) {
-	if len(b) < 2 || b[0] != format {
+	if len(b) < 2 || b[0] < oldFormat || b[0] > format {
 		return nil, fmt.Errorf("%w: unknown format; a newer program wrote it, upgrade this node", ErrCorrupt)
 	}
-	r := &reader{b: b[2:]}
+	r := &reader{b: b[2:], format: b[0]}
 	table := r.str()
 	var c Command
 	switch kind(b[1]) {
@@ -145,6 +145,12 @@ func (q *Request) encode(w *writer) {
 		q.Change.encode(w)
 	}
 	w.str(q.Reject)
+	w.str(q.Staged.Key)
+	w.str(q.Staged.Hash)
+	w.int(q.Staged.Size)
+	w.texts(q.Metrics)
+	w.bool(q.Planned)
+	w.bool(q.Early)
 }
 
 func decodeRequest(r *reader) Request {
@@ -160,17 +166,25 @@ func decodeRequest(r *reader) Request {
 		q.Change = &s
 	}
 	q.Reject = r.str()
+	if r.format == oldFormat {
+		q.Planned = len(q.Removes) > 0
+		return q
+	}
+	q.Staged = Staged{Key: r.str(), Hash: r.str(), Size: r.int()}
+	q.Metrics, q.Planned, q.Early = r.texts(), r.bool(), r.bool()
 	return q
 }
 
 // Size is about the number of bytes of the request in the log.
 func (q *Request) Size() int {
-	n := 128 + len(q.Lines) + len(q.Ranges)*12 + len(q.Reject)
+	n := 128 + len(q.Lines) + len(q.Ranges)*12 + len(q.Reject) + len(q.Staged.Key)
 	for _, p := range q.Removes {
 		n += len(p) + 4
 	}
-	for k, v := range q.Parameters {
-		n += len(k) + len(v)
+	for _, m := range []map[string]string{q.Parameters, q.Metrics} {
+		for k, v := range m {
+			n += len(k) + len(v) + 4
+		}
 	}
 	return n
 }

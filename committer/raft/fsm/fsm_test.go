@@ -86,7 +86,10 @@ func TestRefusals(t *testing.T) {
 		"nothing":      {change(func(r *fsm.Request) { r.Ranges = nil }), fsm.Invalid},
 		"long id":      {change(func(r *fsm.Request) { r.ID = strings.Repeat("x", 200) }), fsm.Invalid},
 		"rejected":     {change(func(r *fsm.Request) { r.Reject = "why" }), fsm.Invalid},
-		"old plan":     {change(func(r *fsm.Request) { r.Read, r.Removes = -1, []string{"x"} }), fsm.Conflict},
+		"old plan":     {change(func(r *fsm.Request) { r.Planned, r.Read, r.Removes = true, -1, []string{"x"} }), fsm.Conflict},
+		"no plan":      {change(func(r *fsm.Request) { r.Removes = []string{"x"} }), fsm.Invalid},
+		"staged else":  {change(func(r *fsm.Request) { r.Lines, r.Staged = nil, fsm.Staged{Key: "events/x", Size: 1} }), fsm.Invalid},
+		"staged much":  {change(func(r *fsm.Request) { r.Lines, r.Staged = nil, fsm.Staged{Key: fsm.StagedFolder + "x", Size: 1 << 40} }), fsm.Invalid},
 	} {
 		want(t, name, batch(s, name, c.r)[0], c.code, 0, 0)
 	}
@@ -158,10 +161,39 @@ func TestForeign(t *testing.T) {
 	want(t, "checked again", batch(s, "z", r)[0], fsm.Pending, 4, 0)
 }
 
+// What was planned before metadata or protocol changed is refused, also when the change is pending or foreign; a request
+// that was answered early gets an answer that stands (I3).
+func TestPlans(t *testing.T) {
+	s := opened(t)
+	plan := func(id string, read int64) fsm.Request {
+		return fsm.Request{ID: id, Operation: "OPTIMIZE", Planned: true, Read: read, Removes: []string{id}, Meta: "m1", Proto: "p1", Lines: []byte("{}\n")}
+	}
+	alter := plan("alter", 0)
+	alter.Removes, alter.Change = nil, &fsm.Shape{Incarnation: "id-1", Schema: "s1", Meta: "m2", Proto: "p1"}
+	want(t, "a change of the metadata", batch(s, "x", alter)[0], fsm.Pending, 1, 0)
+	late := plan("late", 0)
+	late.Meta = "m2"
+	want(t, "a plan before it", batch(s, "y", late)[0], fsm.Reshaped, 0, 0)
+	again := alter
+	again.ID, again.Meta = "again", "m2"
+	s.Apply(&fsm.PublishedAt{Table: "t", Version: 1, TxnID: "x"})
+	for _, r := range []fsm.Request{late, again} {
+		want(t, r.ID, batch(s, "z", r)[0], fsm.Reshaped, 0, 0)
+	}
+	fresh, early := plan("fresh", 1), request("early", 0, 10, 20)
+	fresh.Meta, early.Meta, early.Early = "m2", "m2", true
+	want(t, "a plan after it", batch(s, "w", fresh)[0], fsm.Pending, 2, 0)
+	want(t, "an append", batch(s, "v", early)[0], fsm.Pending, 3, 0)
+	s.Apply(&fsm.Foreign{Table: "t", Version: 2, Reshaped: true, Shape: fsm.Shape{Incarnation: "id-1", Schema: "s1", Meta: "m3"}})
+	for _, id := range []string{"fresh", "early"} {
+		want(t, id+" after a foreign change", s.Table("t").Answer(id), fsm.Reshaped, 0, 0)
+	}
+}
+
 func TestRemoves(t *testing.T) {
 	s := opened(t)
 	optimize := func(id string, read int64, paths ...string) fsm.Request {
-		return fsm.Request{ID: id, Operation: "OPTIMIZE", Read: read, Removes: paths, Meta: "m1", Proto: "p1", Lines: []byte("{}\n")}
+		return fsm.Request{ID: id, Operation: "OPTIMIZE", Planned: true, Read: read, Removes: paths, Meta: "m1", Proto: "p1", Lines: []byte("{}\n")}
 	}
 	want(t, "first", batch(s, "x", optimize("a", 0, "f1", "f2"))[0], fsm.Pending, 1, 0)
 	want(t, "pending removes it", batch(s, "y", optimize("b", 0, "f2"))[0], fsm.Conflict, 0, 0)
@@ -215,7 +247,7 @@ func TestContent(t *testing.T) {
 	a, b := request("a", 0, 10, 20), request("b", 3, 0, 7)
 	a.Parameters, b.Parameters = map[string]string{"k": "1"}, map[string]string{"k": "2"}
 	batch(s, "x", a, b, request("c", 0, 20, 21))
-	data, err := s.Table("t").Pending()[0].Content()
+	data, err := s.Table("t").Pending()[0].Content(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +338,7 @@ func randomCommand(rng *rand.Rand, s *fsm.State, i int) fsm.Command {
 		r := request(fmt.Sprint("r", i, "-", j), p, at, at+1+rng.Int64N(5))
 		r.Meta, r.Ranges[0].Epoch = tab.Shape().Meta, rng.Int64N(4)
 		if rng.IntN(6) == 0 {
-			r = fsm.Request{ID: r.ID, Operation: "OPTIMIZE", Read: v, Removes: []string{fmt.Sprint("f", rng.IntN(5))}, Meta: r.Meta, Proto: "p1",
+			r = fsm.Request{ID: r.ID, Operation: "OPTIMIZE", Planned: true, Read: v, Removes: []string{fmt.Sprint("f", rng.IntN(5))}, Meta: r.Meta, Proto: "p1",
 				Change: &fsm.Shape{Incarnation: "id-1", Meta: "m1", Proto: "p1"}}
 		}
 		b.Requests = append(b.Requests, r)

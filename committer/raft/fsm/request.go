@@ -4,18 +4,20 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strings"
 )
 
 // Limits of what a table remembers and of what a request may hold.
 const (
-	MaxIDs       = 8192    // request ids with their answers, a table
-	MaxRemoved   = 8192    // removed files that conflicts are checked with, a table
-	MaxTables    = 10_000  // tables of one group
-	MaxIDLen     = 128     // bytes of a request id
-	MaxRequest   = 4 << 20 // bytes of one request, encoded
-	MaxBatch     = 8 << 20 // bytes of the requests of one version
-	MaxBatchSize = 512     // requests of one version
-	maxText      = 512     // bytes of the text of an answer
+	MaxIDs       = 8192     // request ids with their answers, a table
+	MaxRemoved   = 8192     // removed files that conflicts are checked with, a table
+	MaxTables    = 10_000   // tables of one group
+	MaxIDLen     = 128      // bytes of a request id
+	MaxRequest   = 4 << 20  // bytes of one request in the log
+	MaxStaged    = 64 << 20 // bytes of the actions of one request that lie in the store
+	MaxBatch     = 8 << 20  // bytes of the requests of one version
+	MaxBatchSize = 512      // requests of one version
+	maxText      = 512      // bytes of the text of an answer
 )
 
 // Range is a span of offsets of one partition, [From, To), and the right to commit it.
@@ -52,16 +54,33 @@ type Request struct {
 	Schema      string // SchemaHash that the files were written for; empty: not checked
 	Meta, Proto string // fingerprints that Lines were checked against
 	Lines       []byte // the actions, one a line, without commitInfo and txn
+	Staged      Staged // where the actions are instead, when they are too many for the log
 	Operation   string // empty: an append of a stream
 	Parameters  map[string]string
-	Read        int64    // version on which Removes were planned
+	Metrics     map[string]string
+	Early       bool     // its writer may have been told before it is published: then it must get an answer that stands
+	Planned     bool     // it stands on what the table held at Read: what changed since can be a conflict
+	Read        int64    // version on which it was planned
 	Removes     []string // canonical paths
 	Change      *Shape   // the shape after this request, when it changes metadata or protocol
 	Reject      string   // why the leader found it invalid: it is refused unless its id is known
 }
 
-// Plain says whether the request does nothing but add files and move positions.
-func (r *Request) Plain() bool { return len(r.Removes) == 0 && r.Change == nil && r.Operation == "" }
+// Staged names an object of the table's store by its key and its hash, so that the content of a version stays a
+// function of the log (I5). The zero value names none.
+type Staged struct {
+	Key  string
+	Hash string // HashOf its bytes
+	Size int64  // bytes
+}
+
+// StagedFolder holds the objects that requests refer to. They belong to nobody once they are a day old.
+const StagedFolder = "_ledgerlake/staged/"
+
+// Plain says whether the request does nothing but add files and move positions, with its actions in the log.
+func (r *Request) Plain() bool {
+	return len(r.Removes) == 0 && r.Change == nil && r.Operation == "" && !r.Planned && r.Staged.Key == ""
+}
 
 // Code is the kind of an answer.
 type Code uint8
@@ -80,6 +99,7 @@ const (
 	Conflict                // another version removed what this one removes, or its read version is too old to tell
 	Invalid                 // the request makes no sense
 	Lost                    // decided, but the table was replaced before it was known to be published
+	Reshaped                // metadata or protocol changed since the request was planned
 	codes
 )
 
@@ -108,8 +128,12 @@ func (r *Request) wellFormed() (Answer, bool) {
 		return invalid("%s", r.Reject), false
 	case r.ID == "" || len(r.ID) > MaxIDLen:
 		return invalid("the request id has %d bytes, want 1 to %d", len(r.ID), MaxIDLen), false
-	case len(r.Ranges) == 0 && r.Plain():
+	case len(r.Ranges) == 0 && !r.Planned:
 		return invalid("no ranges"), false
+	case len(r.Removes) > 0 && !r.Planned:
+		return invalid("it removes files and names no version that it was planned on"), false
+	case r.Staged.Key != "" && (len(r.Lines) > 0 || !strings.HasPrefix(r.Staged.Key, StagedFolder) || r.Staged.Size <= 0 || r.Staged.Size > MaxStaged):
+		return invalid("staged actions %q of %d bytes", r.Staged.Key, r.Staged.Size), false
 	case len(r.Ranges) > 0 && r.App == "":
 		return invalid("ranges without app"), false
 	}

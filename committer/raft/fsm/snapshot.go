@@ -14,10 +14,10 @@ func (s *State) Snapshot() []byte {
 
 // Restore replaces the state by a snapshot; after an error it is as before.
 func (s *State) Restore(b []byte) error {
-	if len(b) == 0 || b[0] != format {
+	if len(b) == 0 || b[0] < oldFormat || b[0] > format {
 		return fmt.Errorf("%w: unknown format of the snapshot; a newer program wrote it, upgrade this node", ErrCorrupt)
 	}
-	r := &reader{b: b[1:]}
+	r := &reader{b: b[1:], format: b[0]}
 	tables := map[string]*Table{}
 	for range r.count(1) {
 		t := decodeTable(r)
@@ -49,6 +49,7 @@ func (t *Table) encode(w *writer) {
 		w.str(x.path)
 	}
 	w.int(t.since)
+	w.int(t.reshaped)
 	w.count(len(t.order))
 	for _, id := range t.order {
 		w.str(id)
@@ -66,7 +67,11 @@ func decodeTable(r *reader) *Table {
 	for range r.count(2) {
 		t.removed = append(t.removed, removal{r.int(), r.str()})
 	}
-	t.since = r.int()
+	if t.since = r.int(); r.format == oldFormat {
+		t.reshaped = t.version // it may have been any: what was planned before it is planned again
+	} else {
+		t.reshaped = r.int()
+	}
 	for range r.count(6) {
 		id := r.str()
 		t.order = append(t.order, id)

@@ -18,6 +18,7 @@ type Table struct {
 	fences    map[string]int64 // app id -> epoch of its last commit
 	removed   []removal        // oldest first
 	since     int64            // removed holds everything of versions after this one
+	reshaped  int64            // version that changed metadata or protocol last, as far as is known; not above since at first
 	answers   map[string]Answer
 	order     []string // ids in answers, oldest first
 }
@@ -101,14 +102,14 @@ func (t *Table) admit(r *Request, plant Plant, again bool) Answer {
 	if a := t.checkRanges(r); a.Code != Unknown && plant != NoRangeCheck {
 		return a
 	}
-	switch {
-	case r.Schema != "" && r.Schema != shape.Schema:
+	if r.Schema != "" && r.Schema != shape.Schema {
 		return Answer{Code: Schema}
-	case r.Meta != shape.Meta || r.Proto != shape.Proto:
-		return Answer{Code: Recheck}
 	}
-	if a := t.checkRemoves(r); a.Code != Unknown {
+	if a := t.checkPlan(r); a.Code != Unknown {
 		return a
+	}
+	if r.Meta != shape.Meta || r.Proto != shape.Proto {
+		return Answer{Code: Recheck}
 	}
 	return Answer{Code: Pending}
 }
@@ -130,12 +131,17 @@ func (t *Table) checkRanges(r *Request) Answer {
 	return fenced
 }
 
-func (t *Table) checkRemoves(r *Request) Answer {
-	if len(r.Removes) == 0 {
+// checkPlan refuses what was planned on something that has changed since: the shape of the table, or a file that
+// the request removes.
+func (t *Table) checkPlan(r *Request) Answer {
+	if !r.Planned {
 		return Answer{}
 	}
 	if r.Read < t.since {
 		return Answer{Code: Conflict, Text: fmt.Sprintf("it was planned on version %d, and what was removed is known only since %d: plan it again", r.Read, t.since)}
+	}
+	if v := t.reshapedAt(); r.Read < v {
+		return Answer{Code: Reshaped, Text: fmt.Sprintf("it was planned on version %d, and version %d changed metadata or protocol: plan it again", r.Read, v)}
 	}
 	mine := make(map[string]bool, len(r.Removes))
 	for _, p := range r.Removes {
@@ -158,6 +164,18 @@ func (t *Table) checkRemoves(r *Request) Answer {
 	return Answer{}
 }
 
+// reshapedAt is the newest version that changed metadata or protocol.
+func (t *Table) reshapedAt() int64 {
+	for i := len(t.pending) - 1; i >= 0; i-- {
+		for j := range t.pending[i].Requests {
+			if t.pending[i].Requests[j].Change != nil {
+				return t.pending[i].Number
+			}
+		}
+	}
+	return t.reshaped
+}
+
 // decide puts the requests that fit into a new version v and gives each its answer.
 func (t *Table) decide(v *Version, requests []Request, plant Plant, again bool) []Answer {
 	v.Number = t.version + int64(len(t.pending)) + 1
@@ -171,6 +189,9 @@ func (t *Table) decide(v *Version, requests []Request, plant Plant, again bool) 
 			continue
 		}
 		a := t.admit(r, plant, again)
+		if a.Code == Recheck && again && r.Early {
+			a = Answer{Code: Reshaped, Text: fmt.Sprintf("version %d changed metadata or protocol before it was published", t.version)}
+		}
 		if a.Code == Pending {
 			a.Version = v.Number
 			t.take(v, r)
@@ -242,7 +263,7 @@ func (t *Table) published(c *PublishedAt) bool {
 	for i := range v.Requests {
 		r := &v.Requests[i]
 		if r.Change != nil {
-			t.shape = *r.Change
+			t.shape, t.reshaped = *r.Change, v.Number
 		}
 		t.remove(v.Number, r.Removes)
 		t.remember(r.ID, Answer{Code: Published, Version: v.Number})
@@ -276,7 +297,7 @@ func (t *Table) foreign(c *Foreign, plant Plant) bool {
 	}
 	t.remove(c.Version, c.Removed)
 	if c.Reshaped {
-		t.shape = c.Shape.over(t.shape)
+		t.shape, t.reshaped = c.Shape.over(t.shape), c.Version
 	}
 	old := t.pending
 	t.pending = nil

@@ -22,6 +22,16 @@ type Put struct {
 // Get asks for a version's commit file. Comes back as GetDone.
 type Get struct{ Version int64 }
 
+// Load asks for the staged actions of a version. Comes back as LoadDone.
+type Load struct {
+	Version int64
+	Staged  fsm.Staged
+}
+
+// Unstage says that no leader will ever need a staged object again: its version is known to be in the store by the
+// log itself. It may be deleted.
+type Unstage struct{ Key string }
+
 // Reply answers a request. With Err the outcome is open: the same request is to be sent again.
 type Reply struct {
 	ID     string
@@ -48,6 +58,8 @@ type Wake struct{ At time.Time }
 func (Propose) effect() {}
 func (Put) effect()     {}
 func (Get) effect()     {}
+func (Load) effect()    {}
+func (Unstage) effect() {}
 func (Reply) effect()   {}
 func (Stored) effect()  {}
 func (Reopen) effect()  {}

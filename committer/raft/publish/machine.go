@@ -20,6 +20,7 @@ type work uint8
 
 const (
 	idle      work = iota
+	loading        // Load of what the head has staged
 	putting        // Put of the head
 	reading        // Get of the head after a Put that did not succeed
 	syncing        // Get of the version behind the newest
@@ -50,6 +51,7 @@ type Machine struct {
 	data     []byte
 	base     int64 // that is being verified; done may move meanwhile
 	baseHash string
+	staged   map[int64]string // keys of staged objects, of versions that the log does not yet know to be published
 	failures int
 	retryAt  time.Time
 	err      error // the last failure, nil after a success
@@ -59,7 +61,7 @@ type Machine struct {
 // New starts the work of a leader. The caller must have applied all that was committed before its term, and must
 // call Tick once: what is pending is published first.
 func New(cfg Config, table string, view View) *Machine {
-	m := &Machine{cfg: cfg.withDefaults(), table: table, view: view, waiting: map[string]*entry{}}
+	m := &Machine{cfg: cfg.withDefaults(), table: table, view: view, waiting: map[string]*entry{}, staged: map[int64]string{}}
 	m.done, m.doneHash = view.Version()
 	if p := view.Pending(); m.cfg.Plant == NoFinish && len(p) > 0 {
 		m.done, m.doneHash = p[len(p)-1].Number, ""
@@ -128,9 +130,13 @@ func (m *Machine) Proposed(now time.Time, c fsm.Command, res fsm.Result, err err
 			m.rebased(now)
 		}
 	case *fsm.PublishedAt:
-		if err != nil || !res.Applied { // the log does not know: find the version in the store once more
+		switch key := m.staged[c.Version]; {
+		case err != nil || !res.Applied: // the log does not know: find the version in the store once more
 			m.done, m.doneHash = m.view.Version()
+		case key != "":
+			m.out = append(m.out, Unstage{Key: key})
 		}
+		delete(m.staged, c.Version)
 	}
 	return m.step(now)
 }

@@ -29,21 +29,54 @@ func (m *Machine) advance(now time.Time) {
 		m.work, m.base, m.baseHash = verifying, m.done, m.doneHash
 		m.out = append(m.out, Get{Version: m.base})
 	case len(ahead) > 0:
-		data, err := ahead[0].Content()
-		if err != nil {
-			m.fail(now, err)
-			m.out = append(m.out, Wake{At: m.retryAt})
+		m.head = ahead[0]
+		if s, ok := m.head.Staged(); ok {
+			m.work = loading
+			m.out = append(m.out, Load{Version: m.head.Number, Staged: s})
 			return
 		}
-		m.work, m.head, m.data = putting, ahead[0], data
-		m.putAt = now
-		m.look()
-		m.out = append(m.out, Put{Version: m.head.Number, Data: data})
+		m.put(now, nil)
 	default:
 		m.work = syncing
 		m.look()
 		m.out = append(m.out, Get{Version: m.done + 1})
 	}
+}
+
+// put starts the put of the head.
+func (m *Machine) put(now time.Time, staged []byte) {
+	data, err := m.head.Content(staged)
+	if err != nil {
+		m.work = idle
+		m.fail(now, err)
+		m.out = append(m.out, Wake{At: m.retryAt})
+		return
+	}
+	m.work, m.data, m.putAt = putting, data, now
+	m.look()
+	m.out = append(m.out, Put{Version: m.head.Number, Data: data})
+}
+
+// LoadDone tells what a Load found. When it is not what the log names, the version may be in the store already, by an
+// earlier leader that has cleaned up; else it is tried again.
+func (m *Machine) LoadDone(now time.Time, version int64, data []byte, err error) []Effect {
+	if m.work != loading || m.head.Number != version {
+		return m.step(now)
+	}
+	s, _ := m.head.Staged()
+	if err == nil && fsm.HashOf(data) != s.Hash {
+		err = fmt.Errorf("staged actions %s are not those that were decided", s.Key)
+	}
+	m.work = idle
+	switch p := m.ahead(); {
+	case err != nil:
+		m.err = fmt.Errorf("read staged actions of version %d: %w", version, err)
+		m.work = reading
+		m.out = append(m.out, Get{Version: version})
+	case len(p) > 0 && p[0] == m.head: // not decided anew meanwhile
+		m.put(now, data)
+	}
+	return m.step(now)
 }
 
 // look moves the held requests under the call that starts: if it finds nothing foreign, nothing foreign was there
@@ -133,6 +166,9 @@ func (m *Machine) published(now time.Time, data []byte) {
 	m.work, m.head, m.data = idle, nil, nil
 	m.done, m.doneHash, m.seen = v.Number, fsm.HashOf(data), now
 	m.failures, m.retryAt, m.err = 0, time.Time{}, nil
+	if s, ok := v.Staged(); ok {
+		m.staged[v.Number] = s.Key
+	}
 	m.out = append(m.out, Propose{Command: &fsm.PublishedAt{Table: m.table, Version: v.Number, TxnID: v.TxnID, Hash: m.doneHash}},
 		Stored{Version: v.Number, Data: data})
 	m.crowd = len(v.Requests) + len(m.queue)

@@ -17,14 +17,15 @@ type checker struct {
 	positions map[int32]int64
 	epochs    map[int32]int64
 	answers   map[string]fsm.Answer
-	results   map[int]string // log index -> result, the same on every node
+	early     map[string]bool // told before they were published
+	results   map[int]string  // log index -> result, the same on every node
 	acked     int
 	refused   int
 }
 
 func newChecker(w *world) *checker {
 	return &checker{w: w, in: map[string]int64{}, txns: map[string]int64{}, positions: map[int32]int64{}, epochs: map[int32]int64{},
-		answers: map[string]fsm.Answer{}, results: map[int]string{}}
+		answers: map[string]fsm.Answer{}, early: map[string]bool{}, results: map[int]string{}}
 }
 
 // applied shows that the replicas decide the same (I5).
@@ -51,6 +52,11 @@ func (c *checker) version(v int64, x *deltalog.Content) {
 	for i := range x.Removes {
 		if !s.live[x.Removes[i].Path] {
 			c.w.fail("version %d removes %s, which is not in the table", v, x.Removes[i].Path)
+		}
+	}
+	if x.Metadata != nil && x.Info.Operation == alterOperation {
+		if rest, ok := strings.CutPrefix(x.Metadata.Description, s.meta.Description); !ok || strings.Count(rest, "+") != 1 {
+			c.w.fail("version %d makes the description %q out of %q: a change between is lost", v, x.Metadata.Description, s.meta.Description)
 		}
 	}
 	moved := map[int32]int64{}
@@ -138,6 +144,12 @@ func (c *checker) end() {
 	}
 	n := c.w.group.leader
 	n.apply(len(n.g.log))
+	for _, id := range sortedKeys(c.early) {
+		a := n.state.Table(table).Answer(id)
+		if v, in := c.in[id]; in != (a.Code == fsm.Published) || in && v != a.Version || !a.Code.Final() {
+			c.w.fail("request %s was told early, the group says %+v, and it is in version %d (0: none)", id, a, v) // I3
+		}
+	}
 	if p := n.state.Table(table).Pending(); len(p) > 0 {
 		c.w.fail("version %d is decided and was never published", p[0].Number)
 	}

@@ -199,13 +199,13 @@ func (n *node) answer(id string, a fsm.Answer, err error) {
 }
 
 // submit is a request that reached the node.
-func (n *node) submit(r fsm.Request, done func(fsm.Answer, error)) {
+func (n *node) submit(r fsm.Request, early bool, done func(fsm.Answer, error)) {
 	if n.machine == nil {
 		done(fsm.Answer{}, errDeposed)
 		return
 	}
 	n.callers[r.ID] = append(n.callers[r.ID], done)
-	n.do(n.machine.Submit(n.w.clock(), r, false))
+	n.do(n.machine.Submit(n.w.clock(), r, early))
 }
 
 // do carries the effects of the machine out.
@@ -230,6 +230,12 @@ func (n *node) do(effects []publish.Effect) {
 			w.store.getSlowly(e.Version, func(data []byte, err error) {
 				n.after(0, back(func(m *publish.Machine) []publish.Effect { return m.GetDone(w.clock(), e.Version, data, err) }))
 			})
+		case publish.Load:
+			w.store.loadSlowly(e.Staged.Key, func(data []byte, err error) {
+				n.after(0, back(func(m *publish.Machine) []publish.Effect { return m.LoadDone(w.clock(), e.Version, data, err) }))
+			})
+		case publish.Unstage:
+			w.after(w.between(0, 50), func() { delete(w.store.staged, e.Key) })
 		case publish.Reply:
 			n.answer(e.ID, e.Answer, e.Err)
 		case publish.Wake:

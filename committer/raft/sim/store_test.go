@@ -19,11 +19,12 @@ type store struct {
 	meta      *deltalog.Metadata
 	proto     *deltalog.Protocol
 	live      map[string]bool // data files
+	staged    map[string][]byte
 	stamp     int64
 }
 
 func newStore(w *world) *store {
-	s := &store{w: w, files: map[int64][]byte{}, newest: -1, positions: map[string]int64{}, live: map[string]bool{}}
+	s := &store{w: w, files: map[int64][]byte{}, newest: -1, positions: map[string]int64{}, live: map[string]bool{}, staged: map[string][]byte{}}
 	w.store = s
 	conf := map[string]string{}
 	if w.rng.IntN(4) == 0 {
@@ -136,5 +137,22 @@ func (s *store) getSlowly(v int64, done func([]byte, error)) {
 			err = nil
 		}
 		w.after(w.between(0, 5), func() { done(data, err) })
+	})
+}
+
+// loadSlowly reads a staged object.
+func (s *store) loadSlowly(key string, done func([]byte, error)) {
+	w := s.w
+	if w.chance(w.faults / 3) {
+		w.after(w.between(1, 50), func() { done(nil, errStore) })
+		return
+	}
+	w.after(w.between(1, 20), func() {
+		data, there := s.staged[key]
+		err := objstore.ErrNotFound
+		if there {
+			err = nil
+		}
+		done(data, err)
 	})
 }

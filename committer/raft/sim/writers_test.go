@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/ledgerlake/ledgerlake/committer/raft/fsm"
+	"github.com/ledgerlake/ledgerlake/deltalog"
 )
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
@@ -22,8 +23,12 @@ type writer struct {
 	left        int // requests to send
 	cur         *fsm.Request
 	adds        []string
-	sent        int // tries of the current request
-	target      int // node that is believed to lead
+	sent        int                // tries of the current request
+	target      int                // node that is believed to lead
+	early       bool               // the current request asks for an early answer
+	staged      bool               // its actions lie in the store
+	meta        *deltalog.Metadata // of the current request, when it changes it
+	ahead       int64              // where the partition stands by early answers
 }
 
 const app = "app"
@@ -63,10 +68,13 @@ func (x *writer) next() {
 		x.pausedUntil = w.now + w.between(500, 4000)
 	}
 	x.left--
-	x.sent = 0
-	if w.rng.IntN(8) == 0 && len(w.store.live) > 1 {
+	x.sent, x.early, x.staged = 0, x.w.rng.IntN(5) == 0, x.w.rng.IntN(6) == 0
+	switch kind := w.rng.IntN(16); {
+	case kind < 2 && len(w.store.live) > 1:
 		x.optimize()
-	} else {
+	case kind == 2:
+		x.alter()
+	default:
 		x.append()
 	}
 	w.after(w.between(0, 60), x.send)
@@ -74,7 +82,7 @@ func (x *writer) next() {
 
 func (x *writer) append() {
 	s := x.w.store
-	from := s.positions[fsm.AppID(app, x.partition)]
+	from := max(s.positions[fsm.AppID(app, x.partition)], x.ahead)
 	if x.w.chance(x.w.faults / 10) { // a writer with a fault of its own: it must be told
 		from = max(0, from+x.w.between(-3, 3))
 	}
@@ -89,19 +97,46 @@ func (x *writer) optimize() {
 	s := x.w.store
 	live := sortedKeys(s.live)
 	i := x.w.rng.IntN(len(live) - 1)
-	x.cur = &fsm.Request{ID: x.w.id("r"), Operation: "OPTIMIZE", Read: s.newest, Removes: live[i : i+2 : i+2]}
+	x.cur = &fsm.Request{ID: x.w.id("r"), Operation: "OPTIMIZE", Planned: true, Read: s.newest, Removes: live[i : i+2 : i+2]}
 	x.adds = []string{x.cur.ID + "/optimized"}
 }
+
+// alter changes the metadata: the new description tells which one it replaces.
+func (x *writer) alter() {
+	s := x.w.store
+	m := *s.meta
+	m.Description += x.w.id("+")
+	x.adds = nil
+	x.meta = &m
+	x.cur = &fsm.Request{ID: x.w.id("r"), Operation: alterOperation, Planned: true, Read: s.newest}
+}
+
+const alterOperation = "SET TBLPROPERTIES"
 
 // prepare does what the leader does before it submits: it checks against the newest metadata.
 func (x *writer) prepare() fsm.Request {
 	r := *x.cur
 	shape := x.w.store.shape()
-	r.Meta, r.Proto = shape.Meta, shape.Proto
+	r.Meta, r.Proto, r.Early = shape.Meta, shape.Proto, x.early
 	var out []byte
 	line := func(kind string, v map[string]any) {
 		b, _ := json.Marshal(map[string]any{kind: v})
 		out = append(append(out, b...), '\n')
+	}
+	if r.Operation == alterOperation {
+		line("metaData", map[string]any{"id": x.meta.ID, "schemaString": x.meta.SchemaString, "configuration": x.meta.Configuration,
+			"description": x.meta.Description, "format": map[string]any{"provider": "parquet"}, "partitionColumns": []string{}})
+		c, err := deltalog.ParseCommit(out, "alter")
+		if err != nil {
+			x.w.fail("parse: %v", err)
+			return r
+		}
+		change, err := fsm.ShapeOf(c.Metadata, x.w.store.proto)
+		if err != nil {
+			x.w.fail("shape: %v", err)
+		}
+		r.Change = &change
+		line("add", map[string]any{"path": r.ID + "/altered", "size": 1, "partitionValues": map[string]any{}, "modificationTime": 1, "dataChange": false})
 	}
 	for _, p := range r.Removes {
 		line("remove", map[string]any{"path": p, "dataChange": false})
@@ -109,7 +144,13 @@ func (x *writer) prepare() fsm.Request {
 	for _, p := range x.adds {
 		line("add", map[string]any{"path": p, "size": 1, "partitionValues": map[string]any{}, "modificationTime": 1, "dataChange": r.Plain()})
 	}
-	r.Lines = out
+	if !x.staged {
+		r.Lines = out
+		return r
+	}
+	r.Staged = fsm.Staged{Hash: fsm.HashOf(out), Size: int64(len(out))}
+	r.Staged.Key = fsm.StagedFolder + r.ID + "-" + r.Staged.Hash
+	x.w.store.staged[r.Staged.Key] = out
 	return r
 }
 
@@ -125,7 +166,7 @@ func (x *writer) send() {
 		return
 	}
 	x.sent++
-	try, r := x.sent, x.prepare()
+	try, early, r := x.sent, x.early, x.prepare()
 	w.logf("writer %d sends %s %v, try %d", x.id, r.ID, r.Ranges, try)
 	deliver := func() {
 		if w.chance(w.faults / 4) {
@@ -133,7 +174,7 @@ func (x *writer) send() {
 		}
 		n := w.group.nodes[x.target]
 		n.after(w.between(1, 10), func() {
-			n.submit(r, func(a fsm.Answer, err error) {
+			n.submit(r, early, func(a fsm.Answer, err error) {
 				if w.chance(w.faults / 4) {
 					return // the reply is lost
 				}
@@ -176,9 +217,18 @@ func (x *writer) answered(id string, a fsm.Answer, err error) {
 	case a.Code == fsm.Stale:
 		x.cur = nil
 		x.w.after(x.w.between(1, 200), x.begin) // takes the partition back
+	case a.Code == fsm.Pending && x.early:
+		x.w.check.early[id] = true
+		if len(x.cur.Ranges) > 0 {
+			x.ahead = x.cur.Ranges[0].To
+		}
+		x.next()
 	case !a.Code.Final():
 		x.w.fail("%s has the answer %+v", id, a)
 	default:
+		if a.Code != fsm.Published {
+			x.ahead = 0 // what was decided early may have been refused since
+		}
 		x.next()
 	}
 }

@@ -1,0 +1,304 @@
+package raft_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/committer"
+	"github.com/ledgerlake/ledgerlake/committer/raft/fsm"
+	"github.com/ledgerlake/ledgerlake/committer/rpc"
+	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/objstore"
+	"github.com/ledgerlake/ledgerlake/objstore/mem"
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+// Files are merged through the group while writers append through it and one appends beside it: no append has to try
+// again, and what was appended is in the table once, in its own file or in a merged one (I3).
+func TestRewritesBesideAppends(t *testing.T) {
+	store := mem.New()
+	log := newTable(t, store)
+	cl := newCluster(t, 3, store, nil).client(nil)
+	if err := write(t.Context(), cl.Table(location), 9, 1); err != nil { // the group takes the table as it is now
+		t.Fatal(err)
+	}
+	holds := map[string][]string{} // a merged file's appended ones
+	done := make(chan struct{})
+	var merger sync.WaitGroup
+	merges, conflicts := 0, 0
+	merger.Go(func() {
+		tab := cl.Table(location)
+		for ended := false; !ended || merges == 0; {
+			select {
+			case <-done:
+				ended = true
+			default:
+			}
+			snap, err := log.Snapshot(t.Context())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			var old []*deltalog.Add
+			for f := range snap.Files() {
+				if old = append(old, f); len(old) == 5 {
+					break
+				}
+			}
+			if len(old) < 2 {
+				continue
+			}
+			into := fmt.Sprintf("merged-%d.parquet", merges+conflicts)
+			c := deltalog.Commit{ReadVersion: snap.Version(), Operation: "OPTIMIZE", Metrics: map[string]string{"numAddedFiles": "1"},
+				Adds: []deltalog.Add{{Path: into, Size: 1}}}
+			for _, f := range old {
+				c.Removes = append(c.Removes, deltalog.RemoveOf(f, 1, false))
+				if parts := holds[f.Path]; parts != nil {
+					holds[into] = append(holds[into], parts...)
+				} else {
+					holds[into] = append(holds[into], f.Path)
+				}
+			}
+			switch _, err := tab.Change(t.Context(), c); {
+			case err == nil:
+				merges++
+			case errors.Is(err, deltalog.ErrConcurrentDelete):
+				t.Log(err)
+				conflicts++
+				delete(holds, into)
+			default:
+				t.Error(err)
+				return
+			}
+		}
+	})
+	direct := make(chan error, 1)
+	go func() { direct <- write(t.Context(), committer.NewDirect(log), 8, 20) }()
+	writeAll(t, func() committer.Committer { return cl.Table(location) }, 8, 30)
+	if err := <-direct; err != nil {
+		t.Error(err)
+	}
+	close(done)
+	merger.Wait()
+	snap, err := log.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for f := range snap.Files() {
+		parts := holds[f.Path]
+		if parts == nil {
+			parts = []string{f.Path}
+		}
+		for _, p := range parts {
+			seen[p]++
+		}
+	}
+	for p, n := range seen {
+		if n != 1 {
+			t.Errorf("%s is %d times in the table", p, n)
+		}
+	}
+	if len(seen) != 8*30+20+1 || conflicts > 0 {
+		t.Errorf("%d appended files, want %d; %d conflicts, want none", len(seen), 8*30+20+1, conflicts)
+	}
+	t.Logf("%d merges beside %d appends", merges, len(seen))
+}
+
+// Of two changes that were planned on one version the second is refused, and so is one whose file a foreign writer
+// removed; appends go on over both.
+func TestChangesConflict(t *testing.T) {
+	store := mem.New()
+	log := newTable(t, store)
+	cl := newCluster(t, 1, store, nil).client(nil)
+	tab := cl.Table(location)
+	if err := write(t.Context(), tab, 0, 3); err != nil {
+		t.Fatal(err)
+	}
+	snap, err := log.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	alter := func(k string) deltalog.Commit {
+		c, err := snap.Alter(deltalog.Change{Set: map[string]string{k: "1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	if _, err := tab.Change(t.Context(), alter("a")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tab.Change(t.Context(), alter("b")); !errors.Is(err, deltalog.ErrMetadataChanged) {
+		t.Errorf("a change planned before another = %v", err)
+	}
+	if snap, err = log.Snapshot(t.Context()); err != nil || snap.Metadata().Configuration["a"] != "1" || snap.Metadata().Configuration["b"] != "" {
+		t.Fatalf("%v, %v", snap.Metadata().Configuration, err)
+	}
+	var file *deltalog.Add
+	for file = range snap.Files() {
+		break
+	}
+	remove := func() deltalog.Commit {
+		return deltalog.Commit{ReadVersion: snap.Version(), Operation: "DELETE", Removes: []deltalog.Remove{deltalog.RemoveOf(file, 1, true)}}
+	}
+	if _, err := log.Commit(t.Context(), remove()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tab.Change(t.Context(), remove()); !errors.Is(err, deltalog.ErrConcurrentDelete) {
+		t.Errorf("a file that a foreign writer removed = %v", err)
+	}
+	if _, err := tab.Commit(t.Context(), request(0, 30, 40)); err != nil {
+		t.Error(err)
+	}
+	if _, err := tab.Change(t.Context(), deltalog.Commit{Operation: "WRITE", Txns: []deltalog.Txn{{AppID: "app-0"}}}); !errors.Is(err, committer.ErrInvalidRequest) {
+		t.Errorf("a position by the way = %v", err)
+	}
+}
+
+// gate is a store whose versions wait until it is open.
+type gate struct {
+	objstore.Store
+	shut atomic.Bool
+	puts atomic.Int64
+}
+
+func (g *gate) PutIfAbsent(ctx context.Context, key string, data []byte) error {
+	if g.puts.Add(1); g.shut.Load() {
+		return errors.New("503")
+	}
+	return g.Store.PutIfAbsent(ctx, key, data)
+}
+
+func large(n int) committer.Request {
+	r := request(0, 0, 10)
+	for i := range n {
+		r.Adds = append(r.Adds, deltalog.Add{Path: fmt.Sprintf("%s-%d.parquet", strings.Repeat("x", 150), i), Size: 1, DataChange: true})
+	}
+	return r
+}
+
+func staged(t *testing.T, store objstore.Store) (keys []string) {
+	t.Helper()
+	for info, err := range store.List(t.Context(), objstore.ListOptions{Prefix: fsm.StagedFolder}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, info.Key)
+	}
+	return keys
+}
+
+// A request that is too large for the log is decided by one leader and published by the next, out of the store, and
+// nothing is left there (I5).
+func TestLargeRequests(t *testing.T) {
+	store := &gate{Store: mem.New()}
+	log := newTable(t, store)
+	c := newCluster(t, 3, store, nil)
+	cl := c.client(nil)
+	lead := c.leader(cl)
+	const files = 30_000 // 6 MB of actions
+	if _, err := cl.Table(location).Commit(t.Context(), large(files)); !errors.Is(err, committer.ErrInvalidRequest) {
+		t.Errorf("without a store to stage it = %v", err)
+	}
+	store.shut.Store(true)
+	out := make(chan error, 1)
+	go func() {
+		_, err := cl.Table(location).Staging(store).Commit(t.Context(), large(files))
+		out <- err
+	}()
+	eventually(t, func() bool { return store.puts.Load() > 1 }) // the first made the table
+	if keys := staged(t, store); len(keys) < 2 {
+		t.Errorf("staged: %v", keys)
+	}
+	c.stop(lead)
+	store.shut.Store(false)
+	if err := <-out; err != nil {
+		t.Fatal(err)
+	}
+	snap, err := log.Snapshot(t.Context())
+	if err != nil || snap.NumFiles() != files+1 || snap.Version() != 1 {
+		t.Fatalf("version %d, %d files, %v", snap.Version(), snap.NumFiles(), err)
+	}
+	eventually(t, func() bool { return len(staged(t, store)) == 0 })
+	// A rewrite of all of them is large as well.
+	change := deltalog.Commit{ReadVersion: 1, Operation: "OPTIMIZE", Adds: []deltalog.Add{{Path: "all.parquet", Size: 1}}}
+	for f := range snap.Files() {
+		if change.Removes = append(change.Removes, deltalog.RemoveOf(f, 1, false)); len(change.Removes) == 20_000 {
+			break
+		}
+	}
+	if _, err := cl.Table(location).Staging(store).Change(t.Context(), change); err != nil {
+		t.Fatal(err)
+	}
+	if snap, err = log.Snapshot(t.Context()); err != nil || snap.NumFiles() != files+1-20_000+1 {
+		t.Errorf("%d files, %v", snap.NumFiles(), err)
+	}
+}
+
+// An early answer comes before the version is in the store; it gets there (I3).
+func TestEarlyAnswers(t *testing.T) {
+	store := &gate{Store: mem.New()}
+	log := newTable(t, store)
+	cl := newCluster(t, 1, store, nil).client(nil)
+	tab := cl.Table(location)
+	store.shut.Store(true)
+	for i := range record.Offset(5) {
+		r := request(0, i*10, i*10+10)
+		r.Early = true
+		if _, err := tab.Commit(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		// The next ones wait: one version is decided ahead of the store.
+		if i == 0 {
+			if snap, err := log.Snapshot(t.Context()); err != nil || snap.Version() != 0 {
+				t.Fatalf("version %d, %v", snap.Version(), err)
+			}
+			store.shut.Store(false)
+		}
+	}
+	eventually(t, func() bool {
+		snap, err := log.Snapshot(t.Context())
+		return err == nil && snap.NumFiles() == 5
+	})
+}
+
+func eventually(t *testing.T, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-t.Context().Done():
+			t.Fatal("it never comes")
+		case <-tick.C:
+		}
+	}
+}
+
+// Leaders change places under writers again and again, each time by the group's own word: no request is lost or twice.
+func TestTransfers(t *testing.T) {
+	store := mem.New()
+	newTable(t, store)
+	c := newCluster(t, 3, store, nil)
+	cl := c.client(nil)
+	c.leader(cl)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		writeAll(t, func() committer.Committer { return c.client(nil).Table(location) }, 8, 40)
+	}()
+	for range 4 {
+		if err := cl.Member(t.Context(), rpc.MemberRequest{Op: "transfer"}); err != nil {
+			t.Error(err)
+		}
+	}
+	<-done
+	check(t, store, 8, 40)
+}

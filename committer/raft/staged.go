@@ -1,0 +1,112 @@
+package raft
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/committer/raft/fsm"
+	"github.com/ledgerlake/ledgerlake/committer/raft/publish"
+	"github.com/ledgerlake/ledgerlake/committer/rpc"
+)
+
+// A request that is too large for the log lies in the table's store, twice: its body as the writer sent it, and the
+// checked actions as the leader wrote them, which the log names by key and hash. If we stop after
+//
+//	the body                     nothing refers to it: a vacuum takes it when it is old
+//	the actions, before the log  the same; a repeated request writes them again under the same key
+//	the log's entry              the next leader reads the actions, compares the hash, and publishes
+//	the put of the version       the next leader finds its own transaction id and needs no actions
+//	the entry that says so       both are left for the vacuum
+//
+// So the actions are deleted by the leader only after the log knows that the version is published, or refused.
+
+// inline is the size up to which actions are in the log itself.
+const inline = 1 << 20
+
+// body reads what a request has staged.
+func (r *runner) body(ctx context.Context, q *rpc.CommitRequest) (*rpc.CommitBody, error) {
+	if q.Staged.Key == "" {
+		return &rpc.CommitBody{Adds: q.Adds, Removes: q.Removes}, nil
+	}
+	data, err := r.readStaged(ctx, q.Staged)
+	if err != nil {
+		return nil, err
+	}
+	b := &rpc.CommitBody{}
+	if err := json.Unmarshal(data, b); err != nil {
+		return nil, fmt.Errorf("decode staged request %s: %w", q.Staged.Key, err)
+	}
+	return b, nil
+}
+
+// readStaged reads an object and compares its hash; never more of it than the limit (I8).
+func (r *runner) readStaged(ctx context.Context, s fsm.Staged) ([]byte, error) {
+	name, ok := strings.CutPrefix(s.Key, fsm.StagedFolder)
+	if !ok || name == "" || strings.ContainsAny(name, "/\\") || s.Size <= 0 || s.Size > fsm.MaxStaged {
+		return nil, fmt.Errorf("staged object %q of %d bytes: want one in %s of at most %d bytes", s.Key, s.Size, fsm.StagedFolder, fsm.MaxStaged)
+	}
+	data, err := r.store.GetRange(ctx, s.Key, 0, s.Size)
+	if err != nil {
+		return nil, fmt.Errorf("read staged object %s: %w", s.Key, err)
+	}
+	if fsm.HashOf(data) != s.Hash {
+		return nil, fmt.Errorf("staged object %s is not the one that was named", s.Key)
+	}
+	return data, nil
+}
+
+// stage puts actions into the store. The same request with the same actions has the same key, whichever leader writes.
+func (r *runner) stage(ctx context.Context, id string, lines []byte) (fsm.Staged, error) {
+	sum := sha256.Sum256([]byte(id))
+	s := fsm.Staged{Hash: fsm.HashOf(lines), Size: int64(len(lines))}
+	s.Key = fsm.StagedFolder + hex.EncodeToString(sum[:16]) + "-" + s.Hash + ".actions"
+	if err := r.store.Put(ctx, s.Key, lines); err != nil {
+		return fsm.Staged{}, fmt.Errorf("stage the actions of a large request: %w", err)
+	}
+	return s, nil
+}
+
+// actions puts checked actions into a request, by way of the store when they are many.
+func (r *runner) actions(ctx context.Context, out *fsm.Request, lines []byte) error {
+	switch {
+	case len(lines) <= inline:
+		out.Lines = bytes.Clone(lines)
+	case len(lines) <= fsm.MaxStaged:
+		var err error
+		if out.Staged, err = r.stage(ctx, out.ID, lines); err != nil {
+			return err
+		}
+	default:
+		out.Reject = fmt.Sprintf("the request has %d bytes of actions, the group takes %d: commit fewer files at a time", len(lines), fsm.MaxStaged)
+	}
+	if n := out.Size(); n > fsm.MaxRequest && out.Reject == "" {
+		out.Reject = fmt.Sprintf("the request has %d bytes in the group's log, which takes %d: commit fewer files at a time", n, fsm.MaxRequest)
+	}
+	if out.Reject != "" {
+		out.Lines, out.Removes, out.Change = nil, nil, nil
+	}
+	return nil
+}
+
+func (r *runner) load(e publish.Load) {
+	ctx, cancel := context.WithTimeout(r.t.ctx, r.t.n.cfg.StoreLimit)
+	defer cancel()
+	data, err := r.readStaged(ctx, e.Staged)
+	if err != nil {
+		r.t.n.cfg.Logger.Warn("publish", "table", r.name, "version", e.Version, "error", err)
+	}
+	r.post(func(m *publish.Machine, now time.Time) []publish.Effect { return m.LoadDone(now, e.Version, data, err) })
+}
+
+// unstage deletes an object that nobody needs any more; one that stays is for the vacuum.
+func (r *runner) unstage(key string) {
+	ctx, cancel := context.WithTimeout(r.t.ctx, r.t.n.cfg.StoreLimit)
+	defer cancel()
+	_ = r.store.Delete(ctx, key)
+}

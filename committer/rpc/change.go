@@ -1,0 +1,29 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ledgerlake/ledgerlake/committer"
+	"github.com/ledgerlake/ledgerlake/deltalog"
+)
+
+// Change makes a version that does more than append: it removes files, or changes metadata or protocol, as planned on
+// c.ReadVersion. It is decided in one order with the appends of all writers, so neither makes the other try again. What
+// took one of its files, or changed the metadata, after the version that it was planned on is a conflict:
+// deltalog.ErrConcurrentDelete or deltalog.ErrMetadataChanged, and the change is to be planned again. Errors are else
+// those of deltalog.Log.Commit; positions and what depends on the whole table are not for this call.
+func (t *Table) Change(ctx context.Context, c deltalog.Commit) (deltalog.Version, error) {
+	if len(c.Txns) > 0 || len(c.Domains) > 0 || len(c.ReadFiles) > 0 || c.ReadAll || c.Operation == "" || c.ReadVersion < 0 {
+		return -1, fmt.Errorf("change %s: %w: the group takes changes of files, metadata and protocol, with an operation and a version that they were planned on",
+			t.location, committer.ErrInvalidRequest)
+	}
+	v, err := t.send(ctx, &CommitRequest{
+		Table: t.location, Adds: c.Adds, Removes: c.Removes, Planned: true, Read: int64(c.ReadVersion), Incarnation: c.Incarnation,
+		Operation: c.Operation, Parameters: c.Parameters, Metrics: c.Metrics, Metadata: c.Metadata, Protocol: c.Protocol,
+	}, false)
+	if err != nil {
+		return -1, fmt.Errorf("change %s: %w", t.location, err)
+	}
+	return v, nil
+}
