@@ -123,6 +123,9 @@ func (t *Tierer) deadTable(ctx context.Context, create bool) (*table.Table, *del
 		if errors.Is(err, deltalog.ErrNotTable) {
 			return nil, nil, t.setDead(store, nil)
 		}
+		if err == nil && !tab.Names.Ordered() { // somebody else's, with no letter of ours yet
+			return nil, nil, errors.Join(tab.Close(), t.setDead(store, nil))
+		}
 	}
 	if err != nil {
 		return nil, nil, err

@@ -57,9 +57,13 @@ func deadLetterColumns() *arrow.Schema {
 }
 
 // OpenDeadLetters opens the dead letter table of a store, or makes it. Its rows are the records as they were,
-// under the usual system columns, with topic, reason, field and time of the failure.
+// under the usual system columns, with topic, reason, field and time of the failure. A table of somebody else's gets
+// the columns of ours that it lacks, which may be null: its own columns and rows stay.
 func OpenDeadLetters(ctx context.Context, store objstore.Store) (*table.Table, error) {
 	t, err := table.OpenOrCreate(ctx, store, deadLetterColumns(), table.Config{})
+	if err == nil {
+		t, err = adoptDeadLetters(ctx, store, t)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open dead letters: %w", err)
 	}
@@ -112,8 +116,12 @@ func (t *Tierer) deadBatch(tab *table.Table, schema *arrow.Schema, dead []deadLe
 	}
 	extra := payload.NewRecordBatch()
 	defer extra.Release()
-	for i, f := range extra.Schema().Fields() {
-		byName[f.Name] = extra.Column(i)
+	old := oldLetters(dead, at)
+	defer old.Release()
+	for _, rb := range []arrow.RecordBatch{old, extra} { // a table may have columns of both
+		for i, f := range rb.Schema().Fields() {
+			byName[f.Name] = rb.Column(i)
+		}
 	}
 	cols := make([]arrow.Array, schema.NumFields())
 	for i, f := range schema.Fields() {

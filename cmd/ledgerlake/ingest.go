@@ -8,134 +8,147 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
-	"github.com/ledgerlake/ledgerlake/broker/kafka"
+	"github.com/ledgerlake/ledgerlake/ingest"
 	"github.com/ledgerlake/ledgerlake/tiering"
 )
 
 // groupFlags name the consumer group that shares the work.
 type groupFlags struct {
-	name    string
-	session time.Duration
+	name     string
+	instance string
+	session  time.Duration
+}
+
+// ingestFlags are those of the command.
+type ingestFlags struct {
+	conn       kafkaFlags
+	client     ingest.Client // settings in the names of librdkafka
+	store      storeFlags
+	committers groupClient
+	up         upkeep
+	stream     ingestStream // the only one, as the flags say
+	schemaFile string
+	onGap      string
+	start      string
+	old        oldIngestFlags
 }
 
 func newIngest() *cobra.Command {
-	var (
-		conn       kafkaFlags
-		store      storeFlags
-		plan       topicPlan
-		group      groupFlags
-		committers groupClient
-		schemaFile string
-		onGap      string
-		up         upkeep
-	)
+	f := &ingestFlags{}
 	cmd := &cobra.Command{
-		Use:   "ingest",
+		Use:   "ingest [TOPIC TABLE]",
 		Short: "Write a topic of an external Kafka into a Delta table, exactly once",
 		Long: `ingest reads a topic of an external Kafka and writes it into a Delta table. The position of each partition
 is kept in the table, in the same commit as the rows, so a restart goes on exactly where the table stands.
 With --group several processes share the partitions. Records that cannot be decoded go to the table
-TABLE_dead_letters and hold up nothing.`,
+TABLE_dead_letters and hold up nothing.
+
+ingest TOPIC TABLE takes over from kafka-delta-ingest: its flags, its environment, its defaults and its tables, which
+are filled as they are. docs/kafka-delta-ingest.md tells what is different.`,
 		Example: `  ledgerlake ingest --brokers kafka:9092 --topic orders --table /lake/orders
   ledgerlake ingest --topic orders --table s3://lake/orders --group orders-ingest
-  ledgerlake ingest --topic orders --table /lake/orders --until-latest   # drain, commit, end`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			ctx := cmd.Context()
-			plan.noFiles = true
-			if plan.log, err = newLogger(cmd); err != nil {
+  ledgerlake ingest --topic orders --table /lake/orders --until-latest   # drain, commit, end
+  ledgerlake ingest orders s3://lake/orders -k kafka:9092 -a orders -l 60 -c   # as kafka-delta-ingest was run`,
+		Args: cobra.MaximumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.old.takeOver(cmd, args, f); err != nil {
 				return err
 			}
-			if plan.topic == "" || plan.tableURL == "" {
-				return errors.New("--topic and --table are both needed")
-			}
-			if group.name != "" && plan.tiering.UntilEnd {
-				return errors.New("--group and --until-latest do not go together: a bounded run reads all partitions itself")
-			}
-			if plan.tiering.OnGap, err = tiering.ParseGapPolicy(onGap); err != nil {
-				return err
-			}
-			if schemaFile != "" {
-				if plan.schema, err = readSchema(schemaFile); err != nil {
-					return err
-				}
-			}
-			if plan.app == "" {
-				plan.app = plan.topic
-			}
-			plan.openStore = store.open
-			if plan.group, err = committers.open(); err != nil {
-				return err
-			}
-			if plan.group != nil {
-				defer plan.group.Close()
-			}
-			kcfg, err := conn.config("ledgerlake-ingest", plan.log)
-			if err != nil {
-				return err
-			}
-			src, err := kafka.Open(ctx, kcfg)
-			if err != nil {
-				return err
-			}
-			defer src.Close()
-			plan.source = src
-			if group.name != "" {
-				plan.tiering.Manual = true
-			}
-			tr, tab, err := plan.open(ctx)
-			if err != nil {
-				return err
-			}
-			start := time.Now()
-			if group.name != "" {
-				g, err := joinGroup(ctx, kcfg, group, plan.topic, tr)
-				if err != nil {
-					return errors.Join(err, tr.Close(), tab.Log.Close())
-				}
-				defer g.Close(context.WithoutCancel(ctx))
-			}
-			up.openStore, up.group, up.log = store.open, plan.group, plan.log
-			up.tables = func(context.Context) ([]string, error) {
-				return []string{plan.tableURL, plan.tableURL + "_dead_letters"}, nil
-			}
-			err = errors.Join(runBeside(ctx, tr.Run, up.run), tr.Close(), tab.Log.Close())
-			if err != nil {
-				return err
-			}
-			s := tr.Stats()
-			fmt.Fprintf(os.Stderr, "%d records: %d rows, %d dead letters, in %d commits, %s\n",
-				s.Records, s.Rows, s.DeadLetters, s.Commits, time.Since(start).Round(time.Millisecond))
-			return nil
+			return f.run(cmd)
 		},
 	}
-	f := cmd.Flags()
-	conn.register(f)
-	store.register(f)
-	committers.register(f)
-	f.StringVar(&plan.topic, "topic", "", "topic to read (required)")
-	f.StringVar(&plan.tableURL, "table", "", "table: a path or s3://bucket/prefix; made when it is not there (required)")
-	f.StringVar(&plan.app, "app", "", "name under which positions are kept in the table (default: the topic)")
-	f.StringVar(&group.name, "group", "", "share the partitions with other processes of this consumer group")
-	f.DurationVar(&group.session, "session-timeout", 45*time.Second, "with --group: partitions of a process that died go to others after this")
-	f.StringVar(&plan.format, "format", "auto", "values: json (columns), raw (bytes), or auto (look at the first records of a new table)")
-	f.StringVar(&schemaFile, "schema", "", "file with the payload columns of a new table, a Delta schema in JSON")
-	f.StringVar(&onGap, "on-gap", "fail", "when the log has dropped records that the table lacks: fail, or earliest (go on with a report)")
-	f.BoolVar(&plan.tiering.AcceptTopic, "accept-new-topic", false, "go on although the topic was deleted and made again: it holds the same records at the same offsets")
-	f.BoolVar(&plan.tiering.AsItIs, "as-is", false, "fill a table that has no _partition and _offset columns, somebody else's, without changing its columns: no stream can be read from it")
-	f.BoolVar(&plan.tiering.UntilEnd, "until-latest", false, "read up to the ends of the log as they are now, commit, and end")
-	flushFlags(f, &plan.tiering)
-	up.register(f)
+	f.register(cmd.Flags())
 	return cmd
 }
 
-// joinGroup lets a consumer group say which partitions this process tiers.
-func joinGroup(ctx context.Context, cfg kafka.Config, group groupFlags, topic string, tr *tiering.Tierer) (*kafka.Group, error) {
-	return kafka.JoinGroup(ctx, kafka.GroupConfig{
-		Config: cfg, Group: group.name, SessionTimeout: group.session, Topics: []string{topic},
-		OnAssigned: func(ctx context.Context, _ string, parts []int32) { tr.Assign(ctx, parts) },
-		OnRevoked:  func(ctx context.Context, _ string, parts []int32) { tr.Revoke(ctx, parts) },
-		OnLost:     func(ctx context.Context, _ string, parts []int32) { tr.Lose(ctx, parts) },
-	})
+func (f *ingestFlags) register(fs *pflag.FlagSet) {
+	f.conn.register(fs)
+	f.store.register(fs)
+	f.committers.register(fs)
+	p := &f.stream.plan
+	fs.StringVar(&p.topic, "topic", "", "topic to read (required)")
+	fs.StringVar(&p.tableURL, "table", "", "table: a path or s3://bucket/prefix; made when it is not there (required)")
+	fs.StringVar(&p.app, "app", "", "name under which positions are kept in the table (default: the topic)")
+	fs.StringVar(&f.stream.group.name, "group", "", "share the partitions with other processes of this consumer group")
+	fs.StringVar(&f.stream.group.instance, "group-instance", "", "with --group: a name of this process that stays over restarts, so that a short one moves no partition")
+	fs.DurationVar(&f.stream.group.session, "session-timeout", 45*time.Second, "with --group: partitions of a process that died go to others after this")
+	fs.StringVar(&p.format, "format", "auto", "values: json (columns), raw (bytes), or auto (look at the first records of a new table)")
+	fs.StringVar(&f.schemaFile, "schema", "", "file with the payload columns of a new table, a Delta schema in JSON")
+	fs.StringVar(&f.start, "start", "earliest", "where to begin when the table has no position: earliest, latest, or a time such as 2026-11-01T00:00:00Z")
+	fs.StringVar(&f.onGap, "on-gap", "fail", "when the log has dropped records that the table lacks: fail, earliest or latest (go on there with a report)")
+	fs.BoolVar(&p.tiering.AcceptTopic, "accept-new-topic", false, "go on although the topic was deleted and made again: it holds the same records at the same offsets")
+	fs.BoolVar(&p.tiering.AsItIs, "as-is", false, "fill a table that has no _partition and _offset columns, somebody else's, without changing its columns: no stream can be read from it")
+	fs.BoolVar(&p.tiering.UntilEnd, "until-latest", false, "read up to the ends of the log as they are now, commit, and end")
+	fs.DurationVar(&p.tiering.StopTimeout, "stop-timeout", 30*time.Second, "how long the last commit may take when the process is told to end")
+	flushFlags(fs, &p.tiering)
+	f.up.register(fs)
+	f.old.register(fs)
+}
+
+// run does what the flags say.
+func (f *ingestFlags) run(cmd *cobra.Command) (err error) {
+	ctx := cmd.Context()
+	p := &f.stream.plan
+	if p.topic == "" || p.tableURL == "" {
+		return errors.New("--topic and --table are both needed")
+	}
+	if f.stream.group.name != "" && p.tiering.UntilEnd {
+		return errors.New("--group and --until-latest do not go together: a bounded run reads all partitions itself")
+	}
+	proc, err := f.open(cmd)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, proc.close()) }()
+	if err := f.finish(&f.stream, proc); err != nil {
+		return err
+	}
+	start := time.Now()
+	up := f.up
+	up.openStore, up.group, up.log = proc.openStore, proc.committers, proc.log
+	up.tables = func(context.Context) ([]string, error) { return p.tables(), nil }
+	var s tiering.Stats
+	work := func(ctx context.Context) (err error) {
+		s, err = f.stream.run(ctx, proc)
+		return err
+	}
+	if err := runBeside(ctx, work, up.run); err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "%d records: %d rows, %d dead letters, in %d commits, %s\n",
+		s.Records, s.Rows, s.DeadLetters, s.Commits, time.Since(start).Round(time.Millisecond))
+	return nil
+}
+
+// finish checks a stream and completes it with what the process has.
+func (f *ingestFlags) finish(s *ingestStream, proc *ingestProcess) (err error) {
+	p := &s.plan
+	if p.tiering.OnGap, err = tiering.ParseGapPolicy(f.onGap); err != nil {
+		return err
+	}
+	if s.start.Seek == nil {
+		switch f.start {
+		case "earliest", "":
+		case "latest":
+			s.start.Latest = true
+		default:
+			if s.start.Time, err = time.Parse(time.RFC3339Nano, f.start); err != nil {
+				return fmt.Errorf("--start %q is not earliest, latest or a time such as 2026-11-01T00:00:00Z", f.start)
+			}
+		}
+	}
+	if f.schemaFile != "" {
+		if p.schema, err = readSchema(f.schemaFile); err != nil {
+			return err
+		}
+	}
+	if p.app == "" {
+		p.app = p.topic
+	}
+	p.noFiles = true
+	p.source, p.openStore, p.group, p.log = proc.source, proc.openStore, proc.committers, proc.log
+	p.tiering.Manual = s.group.name != ""
+	return nil
 }

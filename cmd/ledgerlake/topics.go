@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,6 +26,7 @@ type topicPlan struct {
 	app       string
 	openStore func(ctx context.Context, url string) (objstore.Store, error)
 	tableURL  string
+	deadURL   string        // table of dead letters; empty: beside the table
 	format    string        // auto, json or raw
 	schema    *arrow.Schema // payload columns of a new table; nil: inferred from records
 	tiering   tiering.Config
@@ -111,10 +113,21 @@ func (p *topicPlan) tierer(ctx context.Context, t *table.Table, format string) (
 	cfg.Table, cfg.Format, cfg.Logger = t, format, p.log
 	cfg.Committer = committerOf(p.group, t)
 	cfg.DeadLetterStore = func(ctx context.Context) (objstore.Store, error) {
-		return p.openStore(ctx, p.tableURL+"_dead_letters")
+		return p.openStore(ctx, p.deadLetters())
 	}
 	return tiering.Open(ctx, cfg)
 }
+
+// deadLetters is where the dead letters go.
+func (p *topicPlan) deadLetters() string {
+	if p.deadURL != "" {
+		return p.deadURL
+	}
+	return strings.TrimSuffix(p.tableURL, "/") + "_dead_letters"
+}
+
+// tables gives the table and that of its dead letters.
+func (p *topicPlan) tables() []string { return []string{p.tableURL, p.deadLetters()} }
 
 // tierers runs a tierer for each topic of a served log, also for topics made later. A topic that fails is
 // tried again with a growing delay and never holds up the others (I7). Its table stays open meanwhile: history is

@@ -15,7 +15,7 @@ var layers = [][]string{
 	{"broker"},
 	{"broker/local", "broker/kafka", "broker/pulsar", "committer", "decode", "table"},
 	{"tiering", "reader", "broker/wire", "maintenance"},
-	{"reprocess", "web", "flight"},
+	{"reprocess", "ingest", "web", "flight"},
 	{"bench"},
 	{"cmd"},
 	{"test"},

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ledgerlake/ledgerlake/broker/kafka"
+	"github.com/ledgerlake/ledgerlake/committer/rpc"
+	"github.com/ledgerlake/ledgerlake/ingest"
+	"github.com/ledgerlake/ledgerlake/objstore"
+	"github.com/ledgerlake/ledgerlake/tiering"
+)
+
+// ingestProcess is what the streams of a process share.
+type ingestProcess struct {
+	kafka      kafka.Config
+	source     *kafka.Source
+	openStore  func(ctx context.Context, url string) (objstore.Store, error)
+	committers *rpc.Client // nil: the store alone orders versions
+	log        *slog.Logger
+}
+
+func (f *ingestFlags) open(cmd *cobra.Command) (_ *ingestProcess, err error) {
+	p := &ingestProcess{openStore: f.store.open}
+	if p.log, err = newLogger(cmd); err != nil {
+		return nil, err
+	}
+	if p.kafka, err = f.conn.config("ledgerlake-ingest", p.log); err != nil {
+		return nil, err
+	}
+	if err := f.client.Apply(&p.kafka); err != nil {
+		return nil, err
+	}
+	if p.committers, err = f.committers.open(); err != nil {
+		return nil, err
+	}
+	if p.source, err = kafka.Open(cmd.Context(), p.kafka); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	return p, nil
+}
+
+func (p *ingestProcess) close() (err error) {
+	if p.source != nil {
+		err = p.source.Close()
+	}
+	if p.committers != nil {
+		err = errors.Join(err, p.committers.Close())
+	}
+	return err
+}
+
+// ingestStream is one topic on its way into one table.
+type ingestStream struct {
+	plan  topicPlan
+	group groupFlags
+	start ingest.Start
+}
+
+// run works until ctx ends, or the ends of a bounded run are reached.
+func (s *ingestStream) run(ctx context.Context, proc *ingestProcess) (_ tiering.Stats, err error) {
+	tab, format, err := s.plan.openTable(ctx)
+	if err != nil {
+		return tiering.Stats{}, err
+	}
+	defer func() { err = errors.Join(err, tab.Close()) }()
+	if err := s.start.Apply(ctx, tab.Log, s.plan.source, s.plan.topic, s.plan.app); err != nil {
+		return tiering.Stats{}, err
+	}
+	if s.plan.deadURL != "" { // one that cannot take them is told of before the first bad record
+		if err := s.checkDeadLetters(ctx); err != nil {
+			return tiering.Stats{}, err
+		}
+	}
+	tr, err := s.plan.tierer(ctx, tab, format)
+	if err != nil {
+		return tiering.Stats{}, err
+	}
+	defer func() { err = errors.Join(err, tr.Close()) }()
+	if s.group.name != "" {
+		g, err := s.join(ctx, proc.kafka, tr)
+		if err != nil {
+			return tiering.Stats{}, err
+		}
+		defer func() {
+			if err := g.Close(context.WithoutCancel(ctx)); err != nil { // the table is right all the same
+				proc.log.Warn("could not leave the group; others get the partitions after its session timeout", "group", s.group.name, "error", err)
+			}
+		}()
+	}
+	err = tr.Run(ctx)
+	return tr.Stats(), err
+}
+
+// join lets a consumer group say which partitions this process tiers.
+func (s *ingestStream) join(ctx context.Context, cfg kafka.Config, tr *tiering.Tierer) (*kafka.Group, error) {
+	return kafka.JoinGroup(ctx, kafka.GroupConfig{
+		Config: cfg, Group: s.group.name, InstanceID: s.group.instance, SessionTimeout: s.group.session, Topics: []string{s.plan.topic},
+		OnAssigned: func(ctx context.Context, _ string, parts []int32) { tr.Assign(ctx, parts) },
+		OnRevoked:  func(ctx context.Context, _ string, parts []int32) { tr.Revoke(ctx, parts) },
+		OnLost:     func(ctx context.Context, _ string, parts []int32) { tr.Lose(ctx, parts) },
+	})
+}
+
+func (s *ingestStream) checkDeadLetters(ctx context.Context) error {
+	store, err := s.plan.openStore(ctx, s.plan.deadLetters())
+	if err != nil {
+		return err
+	}
+	tab, err := tiering.OpenDeadLetters(ctx, store)
+	if err != nil {
+		return err
+	}
+	return tab.Close()
+}
