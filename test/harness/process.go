@@ -125,14 +125,20 @@ type Process struct {
 // shown when the test has failed.
 func Start(t testing.TB, args ...string) *Process {
 	t.Helper()
+	return StartProgram(t, Binary(t), args...)
+}
+
+// StartProgram is Start for another program.
+func StartProgram(t testing.TB, program string, args ...string) *Process {
+	t.Helper()
 	f, err := os.CreateTemp(t.TempDir(), args[0]+"-*.log")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Process{cmd: exec.Command(Binary(t), args...), log: f.Name(), done: make(chan struct{})}
+	p := &Process{cmd: exec.Command(program, args...), log: f.Name(), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = f, f
 	if err := errors.Join(p.cmd.Start(), f.Close()); err != nil {
-		t.Fatalf("start ledgerlake %s: %v", args[0], err)
+		t.Fatalf("start %s %s: %v", filepath.Base(program), args[0], err)
 	}
 	go func() {
 		p.err = p.cmd.Wait()
@@ -141,7 +147,7 @@ func Start(t testing.TB, args ...string) *Process {
 	t.Cleanup(func() {
 		p.Kill()
 		if t.Failed() {
-			t.Logf("the log of ledgerlake %s:\n%s", strings.Join(args, " "), p.Log())
+			t.Logf("the log of %s %s:\n%s", filepath.Base(program), strings.Join(args, " "), p.Log())
 		}
 	})
 	return p
