@@ -14,6 +14,7 @@ import (
 
 const (
 	maxProducePartitions = 1 << 16 // entries of one request
+	maxProduceTags       = 1 << 10 // tagged fields of one request: there are none that we know
 	produceParallel      = 64      // appends of one request at the same time: they share one group commit
 )
 
@@ -177,6 +178,7 @@ func checkProduceShape(b []byte, version int16) (err error) {
 		}
 		w.tags()
 	}
+	w.tags()
 	return w.err
 }
 
@@ -184,6 +186,7 @@ func checkProduceShape(b []byte, version int16) (err error) {
 type walker struct {
 	b        []byte
 	flexible bool
+	unknown  uint64 // tagged fields
 	err      error
 }
 
@@ -238,6 +241,10 @@ func (w *walker) count() int {
 
 func (w *walker) tags() {
 	if w.err == nil && w.flexible {
-		w.b, w.err = skipTags(w.b)
+		var n uint64
+		n, w.b, w.err = countTags(w.b)
+		if w.unknown += n; w.err == nil && w.unknown > maxProduceTags {
+			w.err = fmt.Errorf("%w: more than %d unknown fields in one request", errFrame, maxProduceTags)
+		}
 	}
 }

@@ -50,6 +50,14 @@ func (s *Server) fetch(r *request) (kmsg.Response, error) {
 	if failed {
 		opts.MaxWait = 0
 	}
+	if opts.MaxWait > 0 && r.weight > controlWeight*smallFrame {
+		// Large requests wait only as far as others still find memory.
+		if s.polls.TryAcquire(r.weight) {
+			defer s.polls.Release(r.weight)
+		} else {
+			opts.MaxWait = 0
+		}
+	}
 	slots, used, err := s.fetchHistory(r, slots, opts.MaxBytes)
 	if err != nil {
 		return nil, err

@@ -43,11 +43,13 @@ func (s *Server) joinGroup(r *request) (kmsg.Response, error) {
 	for _, p := range req.Protocols {
 		j.protocols = append(j.protocols, protocol{name: p.Name, metadata: bytes.Clone(p.Metadata)})
 	}
+	resp := req.ResponseKind().(*kmsg.JoinGroupResponse)
+	r.body = nil
+	r.drop() // what is kept of it has been copied
 	res, err := s.groups.join(r.ctx, j)
 	if err != nil {
 		return nil, err
 	}
-	resp := req.ResponseKind().(*kmsg.JoinGroupResponse)
 	resp.ErrorCode, resp.Generation, resp.LeaderID, resp.MemberID = res.code, res.generation, res.leader, res.member
 	resp.Members, resp.SkipAssignment = res.members, res.skip
 	if res.code != codeNone {

@@ -21,7 +21,8 @@ func (s *Server) syncGroup(r *request) (kmsg.Response, error) {
 		resp.ErrorCode, resp.MemberAssignment = codeOf(err), []byte{}
 		return resp, nil
 	}
-	res, err := s.groups.sync(r.ctx, req)
+	r.body = nil
+	res, err := s.groups.sync(r.ctx, req, r.drop)
 	if err != nil {
 		return nil, err
 	}

@@ -11,11 +11,23 @@ import (
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
-// The memory budget has three fixed shares, so that no kind of load can starve another: requests in work
-// (half), answers that are made or sent (three eighths), and what groups and positions keep (the rest).
-func (c Config) requestMemory() int64 { return c.MemoryBudget / 2 }
+// The memory budget has four fixed shares, so that no kind of load can starve another: requests in work and requests
+// that are being decoded (a quarter each), answers that are made or sent (three eighths), and what groups and
+// positions keep (the rest).
+func (c Config) requestMemory() int64 { return c.MemoryBudget / 4 }
+func (c Config) decodeMemory() int64  { return c.MemoryBudget / 4 }
 func (c Config) answerMemory() int64  { return c.MemoryBudget / 8 * 3 }
-func (c Config) stateMemory() int64   { return c.MemoryBudget - c.requestMemory() - c.answerMemory() }
+func (c Config) stateMemory() int64 {
+	return c.MemoryBudget - c.requestMemory() - c.decodeMemory() - c.answerMemory()
+}
+
+// controlLimit is the largest request other than Produce: what it may decode to fits into its share.
+func (c Config) controlLimit() int {
+	return int(min(maxControlBytes, max(c.decodeMemory()/decodeWeight, smallestControlLimit)))
+}
+
+// pollMemory is the part of the requests' share that long polls may hold.
+func (c Config) pollMemory() int64 { return c.requestMemory() / 2 }
 
 // historyRead is what one read of the history takes beside its answer: the pages of a data file.
 const historyRead = 32 << 20

@@ -83,11 +83,11 @@ func TestGroupMemory(t *testing.T) {
 		}
 		leader := <-goJoin(t, c, joinOf(""))
 		as := kmsg.SyncGroupRequestGroupAssignment{MemberID: leader.member, MemberAssignment: make([]byte, 300<<10)}
-		if res, err := c.sync(t.Context(), syncOf(leader, as)); err != nil || res.code != codeCoordinatorNotAvailable {
+		if res, err := c.sync(t.Context(), syncOf(leader, as), func() {}); err != nil || res.code != codeCoordinatorNotAvailable {
 			t.Errorf("an assignment beyond the budget: %+v %v", res.code, err)
 		}
 		as.MemberAssignment = []byte("small")
-		if res, err := c.sync(t.Context(), syncOf(leader, as)); err != nil || string(res.assignment) != "small" {
+		if res, err := c.sync(t.Context(), syncOf(leader, as), func() {}); err != nil || string(res.assignment) != "small" {
 			t.Errorf("a small assignment: %+v %v", res, err)
 		}
 		<-time.After(time.Hour)

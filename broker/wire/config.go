@@ -40,7 +40,7 @@ type Config struct {
 	AutoCreateTopics  bool  // Metadata makes unknown topics when the client allows it
 	DefaultPartitions int32 // of topics made without a count; default 1
 
-	MaxRequestBytes       int           // largest frame; default 100 MiB. Requests other than Produce: at most 4 MiB
+	MaxRequestBytes       int           // largest frame; default 100 MiB, or a quarter of MemoryBudget. Requests other than Produce: at most 4 MiB, or 1/256 of MemoryBudget
 	MemoryBudget          int64         // bytes of requests, answers, groups and positions together; default 1 GiB, or 8 times MaxRequestBytes if that is more
 	MaxFetchBytes         int           // largest Fetch answer, whatever the client asks for; default 64 MiB
 	MaxConnections        int           // default 4096; one more is closed at once
@@ -71,7 +71,12 @@ func (c Config) withDefaults() Config {
 	def(&c.ClusterID, "ledgerlake")
 	def(&c.Listen, "127.0.0.1:9092")
 	def(&c.DefaultPartitions, 1)
-	def(&c.MaxRequestBytes, 100<<20)
+	if c.MaxRequestBytes == 0 {
+		c.MaxRequestBytes = 100 << 20
+		if c.MemoryBudget > 0 {
+			c.MaxRequestBytes = min(c.MaxRequestBytes, int(c.requestMemory()))
+		}
+	}
 	def(&c.MemoryBudget, max(1<<30, 8*int64(c.MaxRequestBytes)))
 	def(&c.MaxFetchBytes, 64<<20)
 	def(&c.MaxConnections, 4096)
@@ -116,7 +121,7 @@ func (c Config) validate() error {
 	case c.MaxRequestBytes < 1024:
 		return fmt.Errorf("wire config: MaxRequestBytes is %d, want at least 1024", c.MaxRequestBytes)
 	case c.requestMemory() < int64(c.MaxRequestBytes):
-		return fmt.Errorf("wire config: MemoryBudget is %d, want at least twice MaxRequestBytes %d", c.MemoryBudget, c.MaxRequestBytes)
+		return fmt.Errorf("wire config: MemoryBudget is %d, want at least four times MaxRequestBytes %d", c.MemoryBudget, c.MaxRequestBytes)
 	case c.MaxConnections < 1:
 		return fmt.Errorf("wire config: MaxConnections is %d, want at least 1", c.MaxConnections)
 	case c.TLS != nil && len(c.TLS.Certificates) == 0 && c.TLS.GetCertificate == nil && c.TLS.GetConfigForClient == nil:

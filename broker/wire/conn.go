@@ -18,10 +18,12 @@ import (
 
 const (
 	maxControlBytes = 4 << 20 // frames other than Produce: their arrays decode to many times their size
-	controlWeight   = 8       // ... so they count so many times against the budget until they are decoded
-	decodedWeight   = 2       // ... and so many times afterwards: long polls keep it
-	pipelineDepth   = 16      // requests read ahead of the one in work
-	ioChunk         = 1 << 20
+	controlWeight   = 8       // ... so they count so many times against the budget
+	decodeWeight    = 96      // ... and so many times while they are decoded: unknown tags are kept till then
+
+	smallestControlLimit = 64 << 10 // whatever the budget
+	pipelineDepth        = 16       // requests read ahead of the one in work
+	ioChunk              = 1 << 20
 )
 
 var errFrame = errors.New("bad frame")
@@ -36,7 +38,7 @@ type conn struct {
 	host   string // of the peer
 	local  string // host of our end
 	frames chan frame
-	busy   atomic.Int32 // frames read and not yet answered
+	ahead  pipeline
 
 	proof  proof
 	proven atomic.Bool // the reader takes large frames
@@ -52,19 +54,13 @@ type conn struct {
 
 type frame struct {
 	body   []byte
-	weight int64 // of the budget
-}
-
-// shrink gives back what was taken for the decoding of a frame.
-func (s *Server) shrink(f *frame) {
-	if keep := decodedWeight * int64(len(f.body)); f.weight > keep {
-		s.budget.Release(f.weight - keep)
-		f.weight = keep
-	}
+	key    int16
+	weight int64 // in bytes of memory, about
+	held   int64 // of the budget
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{s: s, nc: nc, raw: nc, peer: nc.RemoteAddr().String(), frames: make(chan frame, pipelineDepth)}
+	c := &conn{s: s, nc: nc, raw: nc, peer: nc.RemoteAddr().String(), frames: make(chan frame, pipelineDepth), ahead: pipeline{fewer: make(chan struct{}, 1)}}
 	if s.cfg.TLS != nil {
 		c.nc = tls.Server(nc, s.cfg.TLS)
 	}
@@ -101,7 +97,7 @@ func (c *conn) serve() {
 	c.cancel(err)
 	_ = c.nc.Close() // ends the reader
 	for f := range c.frames {
-		c.s.budget.Release(f.weight)
+		c.s.budget.Release(f.held)
 	}
 	<-done
 	c.logEnd(err)
@@ -148,11 +144,10 @@ func (c *conn) readLoop() error {
 		if err != nil {
 			return err
 		}
-		c.busy.Add(1)
 		select {
 		case c.frames <- f:
 		case <-c.ctx.Done():
-			c.s.budget.Release(f.weight)
+			c.s.budget.Release(f.held)
 			return nil
 		}
 	}
@@ -172,7 +167,7 @@ func (c *conn) readSize() (int, error) {
 			}
 			return int(size), nil
 		case errors.Is(err, os.ErrDeadlineExceeded) && !c.isDraining():
-			if c.busy.Load() > 0 {
+			if c.ahead.busy() {
 				continue
 			}
 			return 0, io.EOF // idle: closed without a word
@@ -191,16 +186,17 @@ func (c *conn) readFrame(size int) (frame, error) {
 	if err != nil {
 		return frame{}, fmt.Errorf("read request: %w", err)
 	}
-	weight := int64(size)
-	if !c.proven.Load() {
-		weight *= decodedWeight // of the few kinds that are decoded now none has an array
-	} else if binary.BigEndian.Uint16(head) != keyProduce {
-		if size > maxControlBytes {
-			return frame{}, fmt.Errorf("%w: key %d with %d bytes, at most %d", errFrame, binary.BigEndian.Uint16(head), size, maxControlBytes)
+	f := frame{key: int16(binary.BigEndian.Uint16(head)), weight: int64(size)}
+	if f.key != keyProduce {
+		if most := c.s.cfg.controlLimit(); size > most {
+			return frame{}, fmt.Errorf("%w: key %d with %d bytes, at most %d", errFrame, f.key, size, most)
 		}
-		weight = min(controlWeight*weight, c.s.cfg.requestMemory())
+		f.weight = min(controlWeight*f.weight, c.s.cfg.pollMemory())
 	}
-	if err := c.s.budget.Acquire(c.ctx, weight); err != nil {
+	if err := c.ahead.enter(c.ctx, &f); err != nil {
+		return frame{}, fmt.Errorf("wait for the requests before: %w", err)
+	}
+	if err := c.s.budget.Acquire(c.ctx, f.weight); err != nil {
 		return frame{}, fmt.Errorf("wait for request memory: %w", context.Cause(c.ctx))
 	}
 	body := make([]byte, size)
@@ -208,12 +204,13 @@ func (c *conn) readFrame(size int) (frame, error) {
 		end := min(at+ioChunk, size)
 		c.readDeadline(c.s.cfg.IOTimeout)
 		if _, err := io.ReadFull(c.br, body[at:end]); err != nil {
-			c.s.budget.Release(weight)
+			c.s.budget.Release(f.weight)
 			return frame{}, fmt.Errorf("read request of %d bytes: %w", size, err)
 		}
 		at = end
 	}
-	return frame{body: body, weight: weight}, nil
+	f.body, f.held = body, f.weight
+	return f, nil
 }
 
 func (c *conn) answerLoop() error {
@@ -226,8 +223,8 @@ func (c *conn) answerLoop() error {
 			err = a.end
 		}
 		a.release()
-		c.s.budget.Release(f.weight)
-		c.busy.Add(-1)
+		c.s.budget.Release(f.held)
+		c.ahead.leave(&f)
 		if err != nil {
 			return err
 		}

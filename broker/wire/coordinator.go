@@ -368,8 +368,8 @@ func (g *group) replaceStatic(old *member, id string, r joinRequest) (joinResult
 	return res, nil, nil
 }
 
-// sync waits for the leader's assignment. Its error is that of ctx.
-func (c *coordinator) sync(ctx context.Context, r *kmsg.SyncGroupRequest) (syncResult, error) {
+// sync waits for the leader's assignment, and drops the request before it does. Its error is that of ctx.
+func (c *coordinator) sync(ctx context.Context, r *kmsg.SyncGroupRequest, drop func()) (syncResult, error) {
 	c.mu.Lock()
 	res, m, g := c.syncLocked(r)
 	if m == nil {
@@ -390,6 +390,8 @@ func (c *coordinator) sync(ctx context.Context, r *kmsg.SyncGroupRequest) (syncR
 		g.assign(as)
 	}
 	c.mu.Unlock()
+	r.GroupAssignment = nil
+	drop()
 	return await(ctx, g, m, &m.sync, ch)
 }
 

@@ -81,7 +81,7 @@ func TestGroupLeaderNeverSyncs(t *testing.T) {
 		leader, follower := pair(t, c)
 		got := make(chan syncResult, 1)
 		go func() {
-			res, err := c.sync(t.Context(), syncOf(follower))
+			res, err := c.sync(t.Context(), syncOf(follower), func() {})
 			if err != nil {
 				t.Error(err)
 			}
@@ -111,10 +111,10 @@ func TestGroupRebalanceTimeout(t *testing.T) {
 		c := testCoordinator(t)
 		leader, follower := pair(t, c)
 		as := kmsg.SyncGroupRequestGroupAssignment{MemberID: leader.member, MemberAssignment: []byte("all")}
-		if res, err := c.sync(t.Context(), syncOf(leader, as)); err != nil || string(res.assignment) != "all" {
+		if res, err := c.sync(t.Context(), syncOf(leader, as), func() {}); err != nil || string(res.assignment) != "all" {
 			t.Fatalf("sync: %+v %v", res, err)
 		}
-		if res, err := c.sync(t.Context(), syncOf(follower)); err != nil || res.code != 0 || len(res.assignment) != 0 {
+		if res, err := c.sync(t.Context(), syncOf(follower), func() {}); err != nil || res.code != 0 || len(res.assignment) != 0 {
 			t.Fatalf("sync: %+v %v", res, err)
 		}
 		begin := time.Now()
@@ -196,7 +196,7 @@ func TestGroupRefusals(t *testing.T) {
 		if code := beat(c, old); code != codeIllegalGeneration {
 			t.Errorf("heartbeat of an old generation: %d", code)
 		}
-		if res, err := c.sync(t.Context(), syncOf(old)); err != nil || res.code != codeIllegalGeneration {
+		if res, err := c.sync(t.Context(), syncOf(old), func() {}); err != nil || res.code != codeIllegalGeneration {
 			t.Errorf("sync of an old generation: %+v %v", res, err)
 		}
 		if code := c.mayCommit("g", leader.member, nil, leader.generation); code != codeRebalanceInProgress {

@@ -1,10 +1,12 @@
 package wire
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -32,6 +34,8 @@ type request struct {
 	done     func() // called after the answer is sent; may be nil
 	mem      lease  // of an answer that is large
 	made     int64  // bytes of the answer, as they are counted
+	weight   int64  // of its frame
+	drop     func() // nothing of the frame is needed any more: a wait begins
 	proof    *proof
 	proved   func() // the user is who they say they are
 	end      error  // ends the connection after the answer
@@ -58,7 +62,7 @@ func (s *Server) dispatch(ctx context.Context, c *conn, f *frame) (answer, error
 	}
 	key := int16(binary.BigEndian.Uint16(in))
 	version := int16(binary.BigEndian.Uint16(in[2:]))
-	corr := in[4:8]
+	corr := bytes.Clone(in[4:8])
 	if err := s.admits(&c.proof, key); err != nil {
 		return answer{}, err
 	}
@@ -72,11 +76,20 @@ func (s *Server) dispatch(ctx context.Context, c *conn, f *frame) (answer, error
 		}
 		return answer{}, fmt.Errorf("%w: %s version %d, want %d to %d", errFrame, a.name, version, lowest, a.max)
 	}
+	leave, err := s.gate(ctx, f)
+	if err != nil {
+		return answer{}, fmt.Errorf("wait for memory to decode %s: %w", a.name, err)
+	}
 	r, err := decode(in, key, version)
+	leave()
 	if err != nil {
 		return answer{}, fmt.Errorf("decode %s version %d: %w", a.name, version, err)
 	}
-	s.shrink(f)
+	r.weight, r.drop = f.weight, func() {
+		s.budget.Release(f.held)
+		f.held, f.body = 0, nil
+	}
+	in = nil
 	r.ctx, r.host, r.local = ctx, c.host, c.local
 	r.proof, r.proved = &c.proof, c.proved
 	resp, err := a.handle(s, r)
@@ -111,6 +124,9 @@ func decode(in []byte, key, version int16) (*request, error) {
 	if err := req.ReadFrom(rest); err != nil {
 		return nil, err
 	}
+	if len(in) > smallFrame && key != keyProduce && req.IsFlexible() {
+		dropTags(reflect.ValueOf(req))
+	}
 	return &request{clientID: clientID, version: version, body: req}, nil
 }
 
@@ -144,7 +160,14 @@ func uvarint(b []byte) (uint64, []byte, error) {
 }
 
 func skipTags(b []byte) ([]byte, error) {
+	_, b, err := countTags(b)
+	return b, err
+}
+
+// countTags steps over tagged fields and says how many there are.
+func countTags(b []byte) (count uint64, rest []byte, err error) {
 	num, b, err := uvarint(b)
+	count = num
 	for ; err == nil && num > 0; num-- {
 		if _, b, err = uvarint(b); err != nil {
 			break
@@ -154,11 +177,11 @@ func skipTags(b []byte) ([]byte, error) {
 			break
 		}
 		if size > uint64(len(b)) {
-			return nil, errFrame
+			return 0, nil, errFrame
 		}
 		b = b[size:]
 	}
-	return b, err
+	return count, b, err
 }
 
 func encode(corr []byte, resp kmsg.Response, tags bool) []byte {

@@ -403,7 +403,7 @@ func TestSlowPeers(t *testing.T) {
 // Requests wait for memory; they are not refused, and all of them are served in the end.
 func TestMemoryBudget(t *testing.T) {
 	log := newMemLog(t)
-	s := start(t, log, func(c *Config) { c.MaxRequestBytes = 1 << 20; c.MemoryBudget = 2 << 20 })
+	s := start(t, log, func(c *Config) { c.MaxRequestBytes = 1 << 20; c.MemoryBudget = 4 << 20 })
 	if _, err := log.CreateTopic(t.Context(), "t", topicOf(1)); err != nil {
 		t.Fatal(err)
 	}

@@ -28,14 +28,16 @@ type Server struct {
 	port  int32
 	table map[int16]api
 
-	topics  *topicCache
-	offsets *offsetStore
-	groups  *coordinator
-	txns    *txnCoordinator     // nil when the Log takes no transactions
-	access  *access             // nil when everyone may do everything
-	budget  *semaphore.Weighted // request bytes
-	answers *semaphore.Weighted // bytes of answers
-	hashing *semaphore.Weighted // passwords that are hashed at a time: strangers must not take the processors
+	topics   *topicCache
+	offsets  *offsetStore
+	groups   *coordinator
+	txns     *txnCoordinator     // nil when the Log takes no transactions
+	access   *access             // nil when everyone may do everything
+	budget   *semaphore.Weighted // request bytes
+	polls    *semaphore.Weighted // those of them that long polls hold
+	decoding *semaphore.Weighted // what requests may decode to
+	answers  *semaphore.Weighted // bytes of answers
+	hashing  *semaphore.Weighted // passwords that are hashed at a time: strangers must not take the processors
 
 	// pollCtx ends when the server drains: it ends long polls. hardCtx ends when the drain time is over.
 	pollCtx context.Context
@@ -96,6 +98,8 @@ func newServer(ctx context.Context, cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, log: cfg.Log, lg: cfg.Logger, conns: map[*conn]struct{}{}}
 	s.table = buildTable(cfg.Log)
 	s.budget = semaphore.NewWeighted(cfg.requestMemory())
+	s.polls = semaphore.NewWeighted(cfg.pollMemory())
+	s.decoding = semaphore.NewWeighted(cfg.decodeMemory())
 	s.answers = semaphore.NewWeighted(cfg.answerMemory())
 	s.hashing = semaphore.NewWeighted(max(1, int64(runtime.GOMAXPROCS(0)/2)))
 	s.pollCtx, s.poll = context.WithCancel(context.Background())

@@ -6,6 +6,8 @@ import "github.com/ledgerlake/ledgerlake/broker"
 const (
 	keyProduce          = 0
 	keyFetch            = 1
+	keyJoinGroup        = 11
+	keySyncGroup        = 14
 	keySASLHandshake    = 17
 	keyAPIVersions      = 18
 	keySASLAuthenticate = 36

@@ -1,0 +1,119 @@
+package wire
+
+import (
+	"context"
+	"reflect"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// pipeline is what a connection has read and not yet answered. It bounds what its reader takes ahead: small
+// requests, or one that is large behind one that ends by itself. Behind a request that may wait for
+// minutes nothing large is read, so no connection holds memory that others need while it waits (I8).
+type pipeline struct {
+	mu     sync.Mutex
+	weight int64
+	frames int
+	polls  int           // of the frames those that may wait
+	fewer  chan struct{} // holds one when there is less
+}
+
+// aheadWeight is the weight of requests that are read ahead whatever is in work.
+const aheadWeight = 256 << 10
+
+// mayWait says whether requests with a key are answered when something happens, not at once.
+func mayWait(key int16) bool { return key == keyFetch || key == keyJoinGroup || key == keySyncGroup }
+
+// enter waits until a frame may be read.
+func (p *pipeline) enter(ctx context.Context, f *frame) error {
+	for {
+		p.mu.Lock()
+		if p.frames == 0 || p.weight+f.weight <= aheadWeight || p.polls == 0 && p.frames == 1 {
+			p.weight += f.weight
+			p.frames++
+			if mayWait(f.key) {
+				p.polls++
+			}
+			p.mu.Unlock()
+			return nil
+		}
+		p.mu.Unlock()
+		select {
+		case <-p.fewer:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// leave is called when a frame is answered.
+func (p *pipeline) leave(f *frame) {
+	p.mu.Lock()
+	p.weight -= f.weight
+	p.frames--
+	if mayWait(f.key) {
+		p.polls--
+	}
+	p.mu.Unlock()
+	select {
+	case p.fewer <- struct{}{}:
+	default:
+	}
+}
+
+// busy says whether something of the connection is in work.
+func (p *pipeline) busy() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.frames > 0
+}
+
+// gate lets large requests be decoded as far as there is memory for what they may decode to, and gives what ends
+// that. Nothing waits for others while it is inside.
+func (s *Server) gate(ctx context.Context, f *frame) (leave func(), err error) {
+	if f.key == keyProduce || len(f.body) <= smallFrame {
+		return func() {}, nil
+	}
+	weight := min(decodeWeight*int64(len(f.body)), s.cfg.decodeMemory())
+	if err := s.decoding.Acquire(ctx, weight); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	return func() { s.decoding.Release(weight) }, nil
+}
+
+// smallFrame is the size up to which a request may decode to whatever it can.
+const smallFrame = 4 << 10
+
+var tagsType = reflect.TypeFor[kmsg.Tags]()
+
+// dropTags removes from a decoded request the tagged fields that we do not know. Each costs a few bytes on the
+// wire and some hundred in memory.
+func dropTags(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			dropTags(v.Elem())
+		}
+	case reflect.Struct:
+		if v.Type() == tagsType {
+			if v.CanSet() {
+				v.SetZero()
+			}
+			return
+		}
+		for i := range v.NumField() {
+			switch f := v.Field(i); f.Kind() {
+			case reflect.Struct, reflect.Slice, reflect.Pointer:
+				dropTags(f)
+			}
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() != reflect.Struct {
+			return
+		}
+		for i := range v.Len() {
+			dropTags(v.Index(i))
+		}
+	}
+}
