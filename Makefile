@@ -18,7 +18,7 @@ RACE    := ./internal/... ./objstore/... ./deltalog/... ./committer/... ./broker
 # Packages that start real services; all others need nothing but Go.
 OUTSIDE := ./test/harness ./test/e2e ./test/crash ./test/stores
 
-# Benchmarks: make bench PKG=./record BENCH=Iterator COUNT=6
+# Benchmarks: make micro PKG=./record BENCH=Iterator COUNT=6
 PKG     ?= ./...
 BENCH   ?= .
 COUNT   ?= 1
@@ -99,10 +99,19 @@ bench-once: ## run every benchmark once, so that none rots
 	@$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 5m $$($(GO) list ./... | grep -vFx "$$($(GO) list $(OUTSIDE))") \
 	  | grep -Ev '^(ok|\?|PASS|goos|goarch|pkg|cpu)' || [ "$${PIPESTATUS[0]}" = 0 ]
 
-.PHONY: bench
-bench: ## Go benchmarks: PKG=./record BENCH=regexp COUNT=6
+.PHONY: micro
+micro: ## Go benchmarks: PKG=./record BENCH=regexp COUNT=6
 	@mkdir -p $(CACHE)/bench
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime $(TIME) -count $(COUNT) $(PKG) | tee $(CACHE)/bench/new.txt
+
+# Scenarios whose peers are not installed run without them, and the page says which sides ran.
+.PHONY: bench
+bench: build services ## the scenarios of `ledgerlake bench`, short (about ten minutes), and their page in .cache/bench/page
+	@test/services/bench.sh $(CACHE)/bench
+
+.PHONY: bench-full
+bench-full: build services ## the same at full length (hours); REFERENCE_BIN=path of kafka-delta-ingest, to run it beside
+	@BENCH_FULL=1 test/services/bench.sh $(CACHE)/bench
 
 # Old and new run in turn, so that a machine that gets slower does so for both.
 .PHONY: bench-compare

@@ -92,8 +92,8 @@ type RealKafka struct {
 	port int
 }
 
-// needKafkaJars skips without Java or the jars of a real Kafka.
-func needKafkaJars(t testing.TB) {
+// NeedKafka skips without Java or the jars of a real Kafka; Kafka does it by itself.
+func NeedKafka(t testing.TB) {
 	t.Helper()
 	if _, err := exec.LookPath("java"); err != nil && os.Getenv("JAVA_HOME") == "" {
 		Missing(t, "Java", "install Java 17")
@@ -106,7 +106,7 @@ func needKafkaJars(t testing.TB) {
 // Kafka starts a real Kafka, with one node, that is killed when the test ends.
 func Kafka(t testing.TB) *RealKafka {
 	t.Helper()
-	needKafkaJars(t)
+	NeedKafka(t)
 	k := &RealKafka{dir: filepath.Join(t.TempDir(), "kafka"), port: FreePort(t, 1)}
 	k.Addr = fmt.Sprintf("127.0.0.1:%d", k.port)
 	t.Cleanup(func() {
@@ -139,7 +139,7 @@ func (k *RealKafka) Start(t testing.TB) {
 // printed and what it complained about. The test ends when the tool fails.
 func KafkaTool(t testing.TB, stdin io.Reader, class string, args ...string) (stdout, stderr string) {
 	t.Helper()
-	needKafkaJars(t)
+	NeedKafka(t)
 	ctx, cancel := context.WithTimeout(t.Context(), RunTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, script(t, "kafka.sh"), append([]string{"tool", "org.apache.kafka.tools." + class}, args...)...)
