@@ -114,7 +114,8 @@ func joinCommitters(ctx context.Context, cfg *engineConfig, flags *groupClient, 
 		if err != nil {
 			return nil, err
 		}
-		node, err = raft.Open(ctx, raft.Config{ID: "self", Dir: filepath.Join(cfg.dir, "committer"), Listen: listen, Members: []raft.Member{{ID: "self", Addr: listen}},
+		cfg.registry = newRegistry()
+		node, err = raft.Open(ctx, raft.Config{Registerer: cfg.registry, ID: "self", Dir: filepath.Join(cfg.dir, "committer"), Listen: listen, Members: []raft.Member{{ID: "self", Addr: listen}},
 			ServerTLS: server, ClientTLS: client, OpenStore: cfg.openStore, Logger: cfg.log})
 		if err != nil {
 			return nil, err

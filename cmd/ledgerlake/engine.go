@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/broker/local"
@@ -51,7 +52,8 @@ type engineConfig struct {
 	tiering   tiering.Config
 	upkeep    upkeep
 	openStore func(ctx context.Context, url string) (objstore.Store, error)
-	group     *rpc.Client // of committers; nil: the store alone orders versions
+	registry  *prometheus.Registry // of the HTTP face's metrics; nil: its own
+	group     *rpc.Client          // of committers; nil: the store alone orders versions
 	log       *slog.Logger
 }
 

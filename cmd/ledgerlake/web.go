@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-
 	"github.com/ledgerlake/ledgerlake/flight"
 	"github.com/ledgerlake/ledgerlake/table"
 	"github.com/ledgerlake/ledgerlake/tiering"
@@ -18,8 +15,10 @@ func (e *engine) openWeb(ctx context.Context) (err error) {
 	if e.cfg.http == "" {
 		return nil
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry := e.cfg.registry
+	if registry == nil {
+		registry = newRegistry()
+	}
 	e.cfg.tiering.Registerer = registry
 	cfg := web.Config{
 		Listen: e.cfg.http, Engine: e.log, Table: e.table, Registry: registry, Version: version,

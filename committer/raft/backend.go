@@ -25,6 +25,15 @@ const recheckTries = 8
 
 // Commit decides and publishes a request.
 func (n *Node) Commit(ctx context.Context, q *rpc.CommitRequest) (*rpc.CommitReply, error) {
+	start := time.Now()
+	reply, err := n.commit(ctx, q)
+	if err == nil && reply.Answer.Code != fsm.Unknown {
+		n.metrics.answered(reply.Answer.Code, start)
+	}
+	return reply, err
+}
+
+func (n *Node) commit(ctx context.Context, q *rpc.CommitRequest) (*rpc.CommitReply, error) {
 	t := n.leading()
 	if t == nil {
 		return &rpc.CommitReply{Head: n.redirect()}, nil

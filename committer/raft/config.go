@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/ledgerlake/ledgerlake/objstore"
 )
 
@@ -38,7 +40,8 @@ type Config struct {
 	SnapshotInterval  time.Duration // how often it is looked whether a snapshot is due; default 30 s
 	SnapshotThreshold uint64        // log entries between snapshots; default 4096
 
-	Logger *slog.Logger // default: discarded
+	Logger     *slog.Logger          // default: discarded
+	Registerer prometheus.Registerer // nil: no metrics
 }
 
 func (c Config) withDefaults() Config {

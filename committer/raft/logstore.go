@@ -25,6 +25,7 @@ import (
 type logStore struct {
 	dir  string
 	hlog hclog.Logger
+	fail func(error) // is told of a write that failed: the node must not go on
 
 	mu   sync.RWMutex // held for writing only while the folder changes
 	n    int          // number of the folder
@@ -47,8 +48,8 @@ func (l *logStore) folder(n int) string {
 	return filepath.Join(l.dir, fmt.Sprintf("%s%06d", logPrefix, n))
 }
 
-func openLogStore(dir string, hlog hclog.Logger) (*logStore, error) {
-	l := &logStore{dir: dir, hlog: hlog, n: 1}
+func openLogStore(dir string, hlog hclog.Logger, fail func(error)) (*logStore, error) {
+	l := &logStore{dir: dir, hlog: hlog, fail: fail, n: 1}
 	if err := os.RemoveAll(filepath.Join(dir, nextName)); err != nil {
 		return nil, fmt.Errorf("remove what a crash left: %w", err)
 	}
@@ -126,7 +127,11 @@ func (l *logStore) StoreLog(e *hraft.Log) error { return l.StoreLogs([]*hraft.Lo
 func (l *logStore) StoreLogs(e []*hraft.Log) error {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return l.wal.StoreLogs(e)
+	err := l.wal.StoreLogs(e)
+	if err != nil && !errors.Is(err, wal.ErrClosed) {
+		l.fail(fmt.Errorf("write the log in %s: %w", l.folder(l.n), err))
+	}
+	return err
 }
 
 // IsMonotonic says that entries cannot be overwritten in place.

@@ -31,7 +31,7 @@ func wantEntries(t *testing.T, l *logStore, from, to uint64, what string) {
 func TestLogStoreCutsItsTail(t *testing.T) {
 	dir := t.TempDir()
 	open := func() *logStore {
-		l, err := openLogStore(dir, hclog.NewNullLogger())
+		l, err := openLogStore(dir, hclog.NewNullLogger(), func(err error) { t.Error(err) })
 		if err != nil {
 			t.Fatal(err)
 		}

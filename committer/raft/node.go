@@ -35,6 +35,10 @@ type Node struct {
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 	notify  chan bool
+	metrics *metrics
+	broken  chan struct{} // closed when the node stops by itself
+	failure error         // after broken: why
+	once    sync.Once     // of failure
 
 	mu   sync.Mutex
 	term *term // nil while another node leads
@@ -46,7 +50,8 @@ func Open(_ context.Context, cfg Config) (*Node, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, replica: &replica{state: fsm.New()}, notify: make(chan bool, 16)}
+	n := &Node{cfg: cfg, replica: &replica{state: fsm.New()}, notify: make(chan bool, 16),
+		metrics: newMetrics(), broken: make(chan struct{})}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	if err := n.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open committer %s: %w", cfg.ID, err), n.Close())
@@ -62,7 +67,7 @@ func (n *Node) open() (err error) {
 	if err := n.lockDir(); err != nil {
 		return err
 	}
-	if n.log, err = openLogStore(n.cfg.Dir, hlog); err != nil {
+	if n.log, err = openLogStore(n.cfg.Dir, hlog, n.fail); err != nil {
 		return err
 	}
 	snaps, err := hraft.NewFileSnapshotStoreWithLogger(n.cfg.Dir, 2, hlog)
@@ -83,6 +88,10 @@ func (n *Node) open() (err error) {
 		return err
 	}
 	n.wg.Go(n.lead)
+	n.wg.Go(n.stopWhenBroken)
+	if err := n.metrics.register(n.cfg.Registerer, n); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
 	n.server = rpc.NewServer(n)
 	n.wg.Go(func() { _ = n.server.Serve(n.port.writers) })
 	return nil
@@ -119,6 +128,37 @@ func (n *Node) bootstrap(snaps hraft.SnapshotStore) error {
 		servers = append(servers, hraft.Server{ID: hraft.ServerID(m.ID), Address: hraft.ServerAddress(m.Addr)})
 	}
 	return hraft.BootstrapCluster(n.raftConfig(n.hclog()), n.log, n.log, snaps, n.trans, hraft.Configuration{Servers: servers})
+}
+
+// fail stops the node for good: what its log on disk holds is not certain any more, as when the disk is full. The
+// others go on without it; it takes part again after a new start, which reads what is there.
+func (n *Node) fail(err error) {
+	n.once.Do(func() {
+		n.failure = fmt.Errorf("committer %s stops, the others go on: %w; mend its disk and start it again", n.cfg.ID, err)
+		close(n.broken)
+	})
+}
+
+func (n *Node) stopWhenBroken() {
+	select {
+	case <-n.ctx.Done():
+	case <-n.broken:
+		n.cfg.Logger.Error("stopped", "error", n.failure)
+		_ = n.raft.Shutdown().Error()
+	}
+}
+
+// Broken is closed when the node stops by itself; Err then says why. It is still to be closed.
+func (n *Node) Broken() <-chan struct{} { return n.broken }
+
+// Err says why the node stopped by itself, nil while it has not.
+func (n *Node) Err() error {
+	select {
+	case <-n.broken:
+		return n.failure
+	default:
+		return nil
+	}
 }
 
 // Addr is where the node is reached.

@@ -109,6 +109,9 @@ func (r *runner) do(_ *publish.Machine, effects []publish.Effect) {
 	for _, e := range effects {
 		switch e := e.(type) {
 		case publish.Propose:
+			if _, ok := e.Command.(*fsm.Foreign); ok {
+				r.t.n.metrics.versions.WithLabelValues("foreign").Inc()
+			}
 			f := r.t.apply(e.Command) // here, so that proposals keep their order
 			r.wg.Go(func() {
 				res, err := f.wait()
@@ -125,6 +128,8 @@ func (r *runner) do(_ *publish.Machine, effects []publish.Effect) {
 		case publish.Reply:
 			r.answer(e.ID, outcome{e.Answer, e.Err})
 		case publish.Stored:
+			r.t.n.metrics.versions.WithLabelValues("own").Inc()
+			r.t.n.metrics.size.Observe(float64(e.Requests))
 			select {
 			case r.stored <- e:
 			default: // the log catches up later by itself
@@ -143,8 +148,11 @@ func (r *runner) do(_ *publish.Machine, effects []publish.Effect) {
 func (r *runner) put(e publish.Put) {
 	ctx, cancel := context.WithTimeout(r.t.ctx, r.t.n.cfg.StoreLimit)
 	defer cancel()
+	start := time.Now()
 	err := r.store.PutIfAbsent(ctx, deltalog.CommitKey(deltalog.Version(e.Version)), e.Data)
+	r.t.n.metrics.put.Observe(time.Since(start).Seconds())
 	if err != nil && !errors.Is(err, objstore.ErrExists) {
+		r.t.n.metrics.failures.WithLabelValues("put").Inc()
 		r.t.n.cfg.Logger.Warn("publish", "table", r.name, "version", e.Version, "error", err)
 	}
 	r.post(func(m *publish.Machine, now time.Time) []publish.Effect { return m.PutDone(now, e.Version, err) })
@@ -154,6 +162,9 @@ func (r *runner) get(e publish.Get) {
 	ctx, cancel := context.WithTimeout(r.t.ctx, r.t.n.cfg.StoreLimit)
 	defer cancel()
 	data, err := r.store.Get(ctx, deltalog.CommitKey(deltalog.Version(e.Version)))
+	if err != nil && !errors.Is(err, objstore.ErrNotFound) {
+		r.t.n.metrics.failures.WithLabelValues("get").Inc()
+	}
 	r.post(func(m *publish.Machine, now time.Time) []publish.Effect { return m.GetDone(now, e.Version, data, err) })
 }
 

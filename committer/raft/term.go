@@ -98,11 +98,15 @@ func (t *term) forget(r *runner) {
 }
 
 // future is a command on its way.
-type future struct{ f hraft.ApplyFuture }
+type future struct {
+	f     hraft.ApplyFuture
+	m     *metrics
+	start time.Time
+}
 
 // apply hands a command to the log; commands of one caller keep their order.
 func (t *term) apply(c fsm.Command) future {
-	return future{t.n.raft.Apply(fsm.Encode(c), 5*time.Second)}
+	return future{t.n.raft.Apply(fsm.Encode(c), 5*time.Second), t.n.metrics, time.Now()}
 }
 
 // wait gives the result, once the command is applied here.
@@ -110,6 +114,7 @@ func (f future) wait() (fsm.Result, error) {
 	if err := f.f.Error(); err != nil {
 		return fsm.Result{}, fmt.Errorf("replicate: %w", err)
 	}
+	f.m.decide.Observe(time.Since(f.start).Seconds())
 	res, ok := f.f.Response().(fsm.Result)
 	if !ok {
 		return fsm.Result{}, fmt.Errorf("replicate: unexpected response %T", f.f.Response())

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -32,14 +33,14 @@ import (
 // delta-rs appends to the same table now and then. In the end each row that was acknowledged is in the table once, and
 // no other (I3, I5).
 //
-// LEDGERLAKE_KILLS=100 is the long form.
+// LEDGERLAKE_KILLS=100 is the long form; with LEDGERLAKE_SPARK=1 a Spark appends beside as well.
 func TestCommittersAreKilledAndPaused(t *testing.T) {
 	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
 	rng := rand.New(rand.NewPCG(seed, 5))
 	url := filepath.Join(t.TempDir(), "events")
 	store := newPlainTable(t, url)
 	g := harness.Committers(t, 3)
-	foreign := startAppender(t, url)
+	stopDeltaRS, stopSpark := startAppender(t, url), startSpark(t, url)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -83,16 +84,29 @@ func TestCommittersAreKilledAndPaused(t *testing.T) {
 	}
 	cancel()
 	wg.Wait()
-	acked := foreign()
-	want := map[string]bool{}
-	for _, n := range acked {
-		want[fmt.Sprintf("-1:%s", n)] = true
-	}
+	others := append(stopDeltaRS(), stopSpark()...)
 	for _, w := range writers {
 		if w.err != nil {
 			t.Errorf("writer %d: %v", w.id, w.err)
 		}
 		w.settle(t)
+	}
+	wantPlainRows(t, url, writers, others)
+	status := string(harness.Run(t, nil, "committer", "status", "--committer", g.List()))
+	t.Logf("%d rows of 32 writers and %d of others through %d kills and pauses; 200 rows more came within %v of the worst\n%s",
+		progress(), len(others), kills, worst.Round(time.Millisecond), status)
+	harness.Run(t, nil, "check", url)
+}
+
+// wantPlainRows reads the table row by row: each that was acknowledged is there once, and no other (I3). Rows of others
+// are named "-P:O".
+func wantPlainRows(t *testing.T, url string, writers []*plainWriter, others []string) {
+	t.Helper()
+	want := map[string]bool{}
+	for _, at := range others {
+		want[at] = true
+	}
+	for _, w := range writers {
 		for o := range w.next {
 			want[fmt.Sprintf("%d:%d", w.id, o)] = true
 		}
@@ -107,10 +121,6 @@ func TestCommittersAreKilledAndPaused(t *testing.T) {
 	for at := range want {
 		t.Errorf("row %s was acknowledged and is not in the table", at)
 	}
-	status := string(harness.Run(t, nil, "committer", "status", "--committer", g.List()))
-	t.Logf("%d rows of 32 writers and %d of delta-rs through %d kills and pauses; 200 rows more came within %v of the worst\n%s",
-		progress(), len(acked), kills, worst.Round(time.Millisecond), status)
-	harness.Run(t, nil, "check", url)
 }
 
 // newPlainTable makes a table with two columns: p, the writer, and o, its count.
@@ -239,6 +249,58 @@ func startAppender(t *testing.T, url string) func() []string {
 		if err := os.WriteFile(stop, nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		return strings.Fields(string(<-out))
+		return named("-1", strings.Fields(string(<-out)))
+	}
+}
+
+// named gives the rows of another writer as wantPlainRows names them.
+func named(writer string, acked []string) []string {
+	for i, n := range acked {
+		acked[i] = writer + ":" + n
+	}
+	return acked
+}
+
+// startSpark runs a Spark beside, when LEDGERLAKE_SPARK asks for it, as startAppender runs delta-rs. It waits until Spark
+// has made its first commit.
+func startSpark(t *testing.T, url string) func() []string {
+	t.Helper()
+	if os.Getenv("LEDGERLAKE_SPARK") == "" {
+		t.Log("without a Spark writer: LEDGERLAKE_SPARK=1 adds one")
+		return func() []string { return nil }
+	}
+	dir := t.TempDir()
+	stop, acks := filepath.Join(dir, "stop"), filepath.Join(dir, "acks")
+	out := make(chan error, 1)
+	cmd := exec.Command(harness.SparkPython(t), "spark_appender.py", url, stop, acks)
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH="+filepath.Join(harness.Top(t), "test", "services"))
+	if os.Getenv("LEDGERLAKE_CACHE") == "" {
+		cmd.Env = append(cmd.Env, "LEDGERLAKE_CACHE="+filepath.Join(harness.Top(t), ".cache"))
+	}
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { out <- cmd.Wait() }()
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	harness.Eventually(t, 3*time.Minute, func() error {
+		if b, err := os.ReadFile(acks); err != nil || len(b) == 0 {
+			return errors.New("Spark has not begun")
+		}
+		return nil
+	})
+	return func() []string {
+		if err := os.WriteFile(stop, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-out; err != nil {
+			t.Errorf("Spark: %v\n%s", err, log.String())
+		}
+		b, err := os.ReadFile(acks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return named("-2", strings.Fields(string(b)))
 	}
 }

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -17,12 +18,14 @@ type CommitterGroup struct {
 	Nodes []*Process
 	dir   string
 	conn  *rpc.Client
+
+	Flags []string // more flags of each node
 }
 
 // Committers starts a group of n.
-func Committers(t testing.TB, n int) *CommitterGroup {
+func Committers(t testing.TB, n int, flags ...string) *CommitterGroup {
 	t.Helper()
-	g := &CommitterGroup{dir: t.TempDir(), Nodes: make([]*Process, n)}
+	g := &CommitterGroup{dir: t.TempDir(), Nodes: make([]*Process, n), Flags: flags}
 	for range n {
 		g.Addrs = append(g.Addrs, fmt.Sprintf("127.0.0.1:%d", FreePort(t, 0)))
 	}
@@ -44,8 +47,45 @@ func (g *CommitterGroup) Start(t testing.TB, i int) {
 		members = append(members, fmt.Sprintf("n%d=%s", j, a))
 	}
 	id := fmt.Sprint("n", i)
-	g.Nodes[i] = Start(t, "committer", "--id", id, "--dir", filepath.Join(g.dir, id), "--listen", g.Addrs[i],
-		"--members", strings.Join(members, ","), "--log-level", "warn")
+	g.Nodes[i] = Start(t, append([]string{"committer", "--id", id, "--dir", g.Dir(i), "--listen", g.Addrs[i],
+		"--members", strings.Join(members, ","), "--log-level", "warn"}, g.Flags...)...)
+}
+
+// Dir is the directory of a node.
+func (g *CommitterGroup) Dir(i int) string { return filepath.Join(g.dir, fmt.Sprint("n", i)) }
+
+// Caught waits until a node follows and has applied all that is committed.
+func (g *CommitterGroup) Caught(t testing.TB, i int) {
+	t.Helper()
+	Eventually(t, time.Minute, func() error {
+		replies, errs := g.conn.Status(t.Context())
+		var newest uint64
+		for _, r := range replies {
+			if r != nil {
+				newest = max(newest, r.Commit)
+			}
+		}
+		if r := replies[i]; r == nil || r.State == "candidate" || r.Applied < newest {
+			return errors.Join(append(errs, fmt.Errorf("node %d is %+v, the newest entry is %d", i, r, newest))...)
+		}
+		return nil
+	})
+}
+
+// Transfer makes a node the leader.
+func (g *CommitterGroup) Transfer(t testing.TB, i int) {
+	t.Helper()
+	Eventually(t, time.Minute, func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if err := g.conn.Member(ctx, rpc.MemberRequest{Op: "transfer", ID: fmt.Sprint("n", i)}); err != nil {
+			return err
+		}
+		if lead, _ := g.Leader(t); lead != i {
+			return fmt.Errorf("node %d leads", lead)
+		}
+		return nil
+	})
 }
 
 // Client connects to the group.

@@ -106,6 +106,17 @@ const (
 // Final says whether the answer stands for ever.
 func (c Code) Final() bool { return c == Published || c >= Stale }
 
+var codeNames = [...]string{"unknown", "pending", "published", "recheck", "stale epoch", "incarnation", "schema", "misplaced", "fenced",
+	"conflict", "invalid", "lost", "reshaped"}
+
+// String names the kind.
+func (c Code) String() string {
+	if c >= codes {
+		return "?"
+	}
+	return codeNames[c]
+}
+
 // Answer is what became of a request.
 type Answer struct {
 	Code      Code

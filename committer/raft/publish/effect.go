@@ -41,8 +41,9 @@ type Reply struct {
 
 // Stored says that a version of ours is in the store.
 type Stored struct {
-	Version int64
-	Data    []byte
+	Version  int64
+	Data     []byte
+	Requests int // that share it
 }
 
 // Reopen says that the base is not in the store any more: read the table anew and propose an fsm.Open that replaces

@@ -170,7 +170,7 @@ func (m *Machine) published(now time.Time, data []byte) {
 		m.staged[v.Number] = s.Key
 	}
 	m.out = append(m.out, Propose{Command: &fsm.PublishedAt{Table: m.table, Version: v.Number, TxnID: v.TxnID, Hash: m.doneHash}},
-		Stored{Version: v.Number, Data: data})
+		Stored{Version: v.Number, Data: data, Requests: len(v.Requests)})
 	m.crowd = len(v.Requests) + len(m.queue)
 	for i := range v.Requests {
 		if id := v.Requests[i].ID; m.waiting[id] != nil {
