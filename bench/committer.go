@@ -83,7 +83,7 @@ func RunCommitter(ctx context.Context, cfg Config) (*Report, error) {
 	results := map[string][]*commitResult{}
 	for round := range cfg.Rounds {
 		for _, s := range stores {
-			for _, side := range commitSides() {
+			for _, side := range commitSides(s) {
 				name := s.name + ": " + side.name
 				url := s.url(fmt.Sprintf("t%d-%s", round, uuid.NewString()))
 				var res *commitResult
@@ -105,12 +105,23 @@ func RunCommitter(ctx context.Context, cfg Config) (*Report, error) {
 		}
 	}
 	for _, s := range stores {
-		commitGoals(r, s.name+": ", results)
+		if s.lock {
+			lockGoals(r, s.name+": ")
+		} else {
+			commitGoals(r, s.name+": ", results)
+		}
 	}
 	return r, nil
 }
 
-func commitSides() []commitSide {
+func commitSides(s *commitStore) []commitSide {
+	if s.lock {
+		return []commitSide{
+			{name: "delta-rs 0.25.5", writers: commitWriters, run: runDeltaRS},
+			{name: "direct", writers: commitWriters, run: runOurs},
+			{name: "group of 3", writers: commitWriters, nodes: 3, run: runOurs},
+		}
+	}
 	return []commitSide{
 		{name: "delta-rs", writers: commitWriters, run: runDeltaRS},
 		{name: "direct", writers: commitWriters, run: runOurs},
@@ -120,6 +131,21 @@ func commitSides() []commitSide {
 		{name: "group of 3, 256 writers", writers: 256, nodes: 3, run: runOurs},
 		{name: "direct, 30 ms more a put", writers: commitWriters, delay: slowPut, run: runOurs},
 		{name: "group of 3, 30 ms more a put", writers: commitWriters, nodes: 3, delay: slowPut, run: runOurs},
+		{name: "group of 3, 256 writers, 30 ms more a put", writers: 256, nodes: 3, delay: slowPut, run: runOurs},
+	}
+}
+
+// lockGoals compares the group, which needs no lock table, with both users of one. The group before the same lock table
+// is for information: it is how a table is shared with writers that need it.
+func lockGoals(r *Report, prefix string) {
+	rate := func(name string) float64 {
+		return r.median(name, func(s Sample) float64 { return float64(s.Records) / s.Seconds })
+	}
+	group := rate("versitygw: group of 3")
+	for _, name := range []string{"delta-rs 0.25.5", "direct"} {
+		if base := rate(prefix + name); base > 0 && group > 0 {
+			r.atLeast("commits a second, versitygw: group of 3 / "+prefix+name, 100, group/base)
+		}
 	}
 }
 
@@ -146,6 +172,7 @@ func commitGoals(r *Report, prefix string, results map[string][]*commitResult) {
 	}
 	r.atLeast(prefix+"commits a second, group of 3, 32 writers / 1 writer", 1, group/rate("group of 3, 1 writer"))
 	r.atLeast(prefix+"commits a second, group of 3, 256 writers / 32 writers", 1, rate("group of 3, 256 writers")/group)
+	r.atLeast(prefix+"the same with 30 ms more a put", 1, rate("group of 3, 256 writers, 30 ms more a put")/rate("group of 3, 30 ms more a put"))
 	r.atMost(prefix+"p99 of group of 3 at most, seconds", 1, worst("group of 3", func(x *commitResult) float64 { return x.percentile(0.99) }))
 	r.atMost(prefix+"most commits of a writer / fewest, group of 3, at most", 2, worst("group of 3", func(x *commitResult) float64 {
 		return float64(slices.Max(x.counts)) / max(float64(slices.Min(x.counts)), 0.1)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,8 @@ type commitStore struct {
 	root string
 	opts openstore.Options
 	env  []string // for other programs
+	lock bool     // versions are ordered by a lock table in DynamoDB
+	py   string   // with delta-rs
 }
 
 func (s *commitStore) url(table string) string { return s.root + "/" + table }
@@ -62,7 +65,11 @@ func (s *slowStore) PutIfAbsent(ctx context.Context, key string, data []byte) er
 
 // commitStores gives a folder, and an S3 server that it starts when one is installed.
 func commitStores(ctx context.Context, scratch string) ([]*commitStore, func(), error) {
-	out := []*commitStore{{name: "folder", root: filepath.Join(scratch, "lake")}}
+	py := os.Getenv("LEDGERLAKE_PYTHON")
+	if py == "" {
+		py = filepath.Join(".cache", "venv", "bin", "python")
+	}
+	out := []*commitStore{{name: "folder", root: filepath.Join(scratch, "lake"), py: py}}
 	server := filepath.Join(".cache", "bin", "versitygw")
 	if _, err := os.Stat(server); err != nil {
 		return out, func() {}, nil
@@ -93,10 +100,41 @@ func commitStores(ctx context.Context, scratch string) ([]*commitStore, func(), 
 		time.Sleep(50 * time.Millisecond)
 	}
 	endpoint := "http://" + addr
-	return append(out, &commitStore{name: "versitygw", root: "s3://lake",
+	s3 := &commitStore{name: "versitygw", root: "s3://lake", py: py,
 		opts: openstore.Options{S3Endpoint: endpoint, S3Region: "us-east-1", S3PathStyle: true, S3AccessKey: "benchkey", S3SecretKey: "benchsecret"},
 		env: []string{"AWS_ENDPOINT_URL=" + endpoint, "AWS_ACCESS_KEY_ID=benchkey", "AWS_SECRET_ACCESS_KEY=benchsecret", "AWS_REGION=us-east-1",
-			"AWS_ALLOW_HTTP=true", "AWS_EC2_METADATA_DISABLED=true"}}), stop, nil
+			"AWS_ALLOW_HTTP=true", "AWS_EC2_METADATA_DISABLED=true"}}
+	locked, stopLock, err := withLockTable(s3, scratch)
+	if err != nil {
+		stop()
+		return nil, nil, err
+	}
+	if out = append(out, s3); locked != nil {
+		out = append(out, locked)
+	}
+	return out, func() { stopLock(); stop() }, nil
+}
+
+// withLockTable gives the same store with a lock table before it, on a DynamoDB server that it starts; nil when there is
+// none.
+func withLockTable(s3 *commitStore, scratch string) (*commitStore, func(), error) {
+	if found, _ := filepath.Glob(filepath.Join(".cache", "npm", "dynalite-*", "installed")); len(found) == 0 {
+		return nil, func() {}, nil
+	}
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, nil, err
+	}
+	_, port, _ := strings.Cut(addr, ":")
+	script, dir := filepath.Join("test", "services", "npm.sh"), filepath.Join(scratch, "dynalite")
+	if out, err := exec.Command(script, "start", "dynalite", dir, port).CombinedOutput(); err != nil {
+		return nil, nil, fmt.Errorf("start dynalite: %w\n%s", err, bytes.TrimSpace(out))
+	}
+	l := *s3
+	l.name, l.root, l.lock, l.py = "versitygw and dynalite", s3.root+"/locked", true, filepath.Join(".cache", "venv-dynamo", "bin", "python")
+	l.opts.LogStore, l.opts.DynamoEndpoint, l.opts.DynamoTable, l.opts.DynamoCreate = "dynamodb", "http://"+addr, "delta_log", true
+	l.env = append(slices.Clone(s3.env), "AWS_S3_LOCKING_PROVIDER=dynamodb", "DELTA_DYNAMO_TABLE_NAME=delta_log", "AWS_ENDPOINT_URL_DYNAMODB=http://"+addr)
+	return &l, func() { _ = exec.Command(script, "stop", "dynalite", dir).Run() }, nil
 }
 
 func freeAddr() (string, error) {
@@ -235,7 +273,10 @@ func (g *commitGroup) failover(ctx context.Context, w committer.Committer, n *in
 const deltaRSWriters = `
 import json, multiprocessing, sys, time
 from deltalake import CommitProperties, DeltaTable
-from deltalake.transaction import AddAction
+try:
+    from deltalake.transaction import AddAction
+except ImportError:
+    from deltalake.writer import AddAction  # up to 0.25
 
 url, writers, window = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
 props = CommitProperties(max_commit_retries=100000)
@@ -265,11 +306,7 @@ if __name__ == "__main__":
 `
 
 func runDeltaRS(ctx context.Context, s *commitStore, side commitSide, url string) (*commitResult, error) {
-	py := os.Getenv("LEDGERLAKE_PYTHON")
-	if py == "" {
-		py = filepath.Join(".cache", "venv", "bin", "python")
-	}
-	if _, err := os.Stat(py); err != nil {
+	if _, err := os.Stat(s.py); err != nil {
 		return nil, fmt.Errorf("delta-rs: %w", errNotInstalled)
 	}
 	store, err := s.open(ctx, url, 0)
@@ -279,7 +316,7 @@ func runDeltaRS(ctx context.Context, s *commitStore, side commitSide, url string
 	if err := commitTable(ctx, store); err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, py, "-c", deltaRSWriters, url, fmt.Sprint(side.writers), fmt.Sprint(commitWindow.Seconds()))
+	cmd := exec.CommandContext(ctx, s.py, "-c", deltaRSWriters, url, fmt.Sprint(side.writers), fmt.Sprint(commitWindow.Seconds()))
 	cmd.Env = append(os.Environ(), s.env...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

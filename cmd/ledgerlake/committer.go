@@ -83,7 +83,7 @@ started anew and goes on where the tables stand. docs/committer.md is the operat
 	f.StringVar(&cfg.Advertise, "advertise", "", "host:port under which others reach this node (default: the listen address)")
 	f.StringSliceVar(&members, "members", nil, "ID=ADDR of every node of a new group, the same on each; without it a new node waits until it is added")
 	f.DurationVar(&cfg.Linger, "linger", 2*time.Millisecond, "how long the first request of a version waits for others; 0s means the default, negative none")
-	f.DurationVar(&cfg.Heartbeat, "heartbeat", 600*time.Millisecond, "a leader that is silent for this long is replaced")
+	f.DurationVar(&cfg.Heartbeat, "heartbeat", 400*time.Millisecond, "a leader that is silent for this long is replaced")
 	f.DurationVar(&cfg.StoreLimit, "store-timeout", 30*time.Second, "limit of one call to a store; after it the version is read back")
 	f.StringVar(&metrics, "metrics-listen", "", "address for Prometheus: GET /metrics; none when it is empty")
 	f.BoolVar(&insecure, "insecure", false, "allow plain TCP beyond loopback")

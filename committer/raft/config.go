@@ -36,7 +36,7 @@ type Config struct {
 	Verify     time.Duration // look at the newest version before a put when the last look is older; default 1 s
 	StoreLimit time.Duration // of one call to a store; default 30 s
 
-	Heartbeat         time.Duration // a leader that is silent for this long is replaced; default 600 ms
+	Heartbeat         time.Duration // a leader that is silent for this long is replaced; default 400 ms
 	SnapshotInterval  time.Duration // how often it is looked whether a snapshot is due; default 30 s
 	SnapshotThreshold uint64        // log entries between snapshots; default 4096
 
@@ -56,7 +56,7 @@ func (c Config) withDefaults() Config {
 	}
 	c.Linger = max(c.Linger, 0)
 	setDefault(&c.StoreLimit, 30*time.Second)
-	setDefault(&c.Heartbeat, 600*time.Millisecond)
+	setDefault(&c.Heartbeat, 400*time.Millisecond)
 	setDefault(&c.SnapshotInterval, 30*time.Second)
 	if c.SnapshotThreshold == 0 {
 		c.SnapshotThreshold = 4096

@@ -1,6 +1,9 @@
 package e2e
 
 import (
+	"bytes"
+	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,7 +13,8 @@ import (
 )
 
 // Two ingests that share a topic of a real Kafka, and a serve with a topic of its own, commit through one group of three
-// committers, whose leader is killed meanwhile. Each record is in its table once (I3).
+// committers, whose leader is killed meanwhile; their upkeep merges files through the group too. Each record is in its
+// table once (I3).
 func TestThroughCommitters(t *testing.T) {
 	k := harness.Kafka(t)
 	harness.CreateTopic(t, k.Addr, "orders", 6)
@@ -18,13 +22,13 @@ func TestThroughCommitters(t *testing.T) {
 	g := harness.Committers(t, 3)
 	table := filepath.Join(t.TempDir(), "orders")
 	base := []string{"ingest", "--brokers", k.Addr, "--topic", "orders", "--table", table, "--format", "json",
-		"--schema", harness.WriteEventSchema(t), "--log-level", "warn", "--flush-age", "200ms", "--committer", g.List()}
+		"--schema", harness.WriteEventSchema(t), "--log-level", "warn", "--flush-age", "200ms", "--optimize-interval", "2s", "--committer", g.List()}
 	member := append(append([]string{}, base...), "--group", "g", "--session-timeout", "6s")
 	orders := harness.StartLoad(t, harness.LoadConfig{Addr: k.Addr, Topic: "orders", Seed: seed, Rate: 1000})
 	ingests := []*harness.Process{harness.Start(t, member...), harness.Start(t, member...)}
 
 	s := harness.Serve(t, filepath.Join(t.TempDir(), "data"), "", "--topic", "clicks:3", "--format", "json", "--schema", harness.WriteEventSchema(t),
-		"--flush-age", "200ms", "--committer", g.List())
+		"--flush-age", "200ms", "--optimize-interval", "2s", "--committer", g.List())
 	clicks := harness.StartLoad(t, harness.LoadConfig{Addr: s.Addr, Topic: "clicks", Seed: seed + 1, Rate: 1000})
 
 	harness.Eventually(t, time.Minute, func() error { return clicks.Reached(1000) })
@@ -41,6 +45,13 @@ func TestThroughCommitters(t *testing.T) {
 	}
 	harness.Run(t, nil, append(base, "--until-latest")...)
 	s.Stop(t)
+	var merged struct {
+		Version int64
+		Commits int
+	}
+	if err := json.Unmarshal(harness.Run(t, nil, "optimize", table, "--json", "--committer", g.List()), &merged); err != nil {
+		t.Fatal(err)
+	}
 
 	_, status := g.Leader(t)
 	versions := map[string]int64{}
@@ -53,11 +64,40 @@ func TestThroughCommitters(t *testing.T) {
 	if versions["orders"] < 2 || versions["clicks"] < 2 {
 		t.Errorf("versions that went through the group: %v", versions)
 	}
+	if merged.Commits == 0 || versions["orders"] != merged.Version {
+		t.Errorf("optimize through the group: %+v, the group's newest version is %d", merged, versions["orders"])
+	}
+	wantMerges(t, table, filepath.Join(s.Dir, "lake", "clicks"))
 	harness.WantAcked(t, "orders", harness.Rows(t, "read", table, "--output", "ndjson"), seed, ordersAcked)
 	harness.WantAcked(t, "clicks", harness.Rows(t, "read", filepath.Join(s.Dir, "lake", "clicks"), "--output", "ndjson"), seed+1, clicksAcked)
 	out := string(harness.Run(t, nil, "committer", "status", "--committer", g.List()))
 	if !strings.Contains(out, "leader") || !strings.Contains(out, "follower") {
 		t.Errorf("status says:\n%s", out)
+	}
+}
+
+// wantMerges reads the logs: files were merged in each table.
+func wantMerges(t *testing.T, tables ...string) {
+	t.Helper()
+	for _, table := range tables {
+		files, err := filepath.Glob(filepath.Join(table, "_delta_log", "*.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		merges := 0
+		for _, f := range files {
+			b, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bytes.Contains(b, []byte(`"operation":"OPTIMIZE"`)) {
+				merges++
+			}
+		}
+		t.Logf("%s: %d versions, %d of them merge files", filepath.Base(table), len(files), merges)
+		if merges == 0 {
+			t.Errorf("%s: nothing was merged", table)
+		}
 	}
 }
 

@@ -38,7 +38,7 @@ type Machine struct {
 	queue    []*entry      // not in a batch yet, oldest first
 	held     []*entry      // would be refused, wait for a look into the store
 	looking  []*entry      // ... which is under way
-	since    time.Time     // when the oldest request of queue came
+	since    time.Time     // when the oldest request of queue came, or a version was published after that
 	crowd    int           // requests that waited or were answered when the last version was published
 	putAt    time.Time     // when the last Put began
 	took     time.Duration // how long it took

@@ -171,7 +171,9 @@ func (m *Machine) published(now time.Time, data []byte) {
 	}
 	m.out = append(m.out, Propose{Command: &fsm.PublishedAt{Table: m.table, Version: v.Number, TxnID: v.TxnID, Hash: m.doneHash}},
 		Stored{Version: v.Number, Data: data, Requests: len(v.Requests)})
-	m.crowd = len(v.Requests) + len(m.queue)
+	// Whoever came during the put waits a moment for those who are answered now: else the writers would be two crowds, each
+	// of which waits for a version of the other before its own.
+	m.crowd, m.since = len(v.Requests)+len(m.queue), now
 	for i := range v.Requests {
 		if id := v.Requests[i].ID; m.waiting[id] != nil {
 			m.reply(id, fsm.Answer{Code: fsm.Published, Version: v.Number})
