@@ -19,9 +19,9 @@ const (
 
 // Fetch, key 1, versions 4 to 18 (topic ids from 13).
 //
-// Waits for MinBytes up to MaxWait; the wait ends when the connection dies or the server drains. Sessions
-// are refused honestly: the answer always carries session id 0, so clients send full requests. The first
-// batch comes whole, however small the limits. Offsets below the log start come from Config.History.
+// Waits for MinBytes up to MaxWait; the wait ends when the connection dies or the server drains. With a
+// session (KIP-227) requests and answers hold only what has changed; one that there is no memory for is not made, and
+// the answer says so by session id 0. The first batch comes whole, however small the limits. Offsets below the log start come from Config.History.
 // Memory for large answers is bounded by Config.MemoryBudget: when it is taken, answers from the log are
 // small, and those from the history wait.
 // With read_committed only what is below the last stable offset is given, with the aborted transactions.
@@ -40,6 +40,20 @@ type fetchSlot struct {
 func (s *Server) fetch(r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.FetchRequest)
 	resp := req.ResponseKind().(*kmsg.FetchResponse)
+	session, incremental, code := s.sessions.begin(r, req)
+	if code != codeNone {
+		resp.ErrorCode = code
+		return resp, nil
+	}
+	err := s.fetchAll(r, req, resp)
+	if err == nil && session != nil {
+		s.sessions.finish(session, incremental, resp)
+	}
+	return resp, err
+}
+
+// fetchAll answers a full request.
+func (s *Server) fetchAll(r *request, req *kmsg.FetchRequest, resp *kmsg.FetchResponse) error {
 	slots, failed := s.fetchSlots(r, req, resp)
 	opts := broker.FetchOptions{
 		MinBytes:  int(req.MinBytes),
@@ -60,16 +74,16 @@ func (s *Server) fetch(r *request) (kmsg.Response, error) {
 	}
 	slots, used, err := s.fetchHistory(r, slots, opts.MaxBytes)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if used > 0 {
 		opts.MaxWait, opts.MinBytes = 0, 0
 		opts.MaxBytes = max(min(opts.MaxBytes-used, smallAnswer), 1)
 	}
 	if len(slots) == 0 || used >= s.cfg.MaxFetchBytes {
-		return resp, nil
+		return nil
 	}
-	return resp, s.fetchLog(r, slots, opts)
+	return s.fetchLog(r, slots, opts)
 }
 
 // fetchLog asks the Log, for a large answer at once and then, if there is less than MinBytes, for a small one

@@ -31,6 +31,7 @@ type Server struct {
 	topics   *topicCache
 	offsets  *offsetStore
 	groups   *coordinator
+	sessions *fetchSessions
 	txns     *txnCoordinator     // nil when the Log takes no transactions
 	access   *access             // nil when everyone may do everything
 	budget   *semaphore.Weighted // request bytes
@@ -105,7 +106,8 @@ func newServer(ctx context.Context, cfg Config) (*Server, error) {
 	s.pollCtx, s.poll = context.WithCancel(context.Background())
 	s.hardCtx, s.hard = context.WithCancel(context.Background())
 	s.topics = &topicCache{log: cfg.Log, maxAge: time.Second}
-	kept := &held{limit: cfg.stateMemory()}
+	kept := &held{limit: cfg.stateMemory() / 4 * 3}
+	s.sessions = newFetchSessions(&held{limit: cfg.stateMemory() / 4})
 	s.offsets = newOffsetStore(cfg.Log, kept)
 	if err := s.offsets.load(ctx); err != nil {
 		return nil, fmt.Errorf("load committed offsets: %w", err)
