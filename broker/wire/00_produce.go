@@ -87,6 +87,8 @@ func (s *Server) produce(r *request) (kmsg.Response, error) {
 		}
 	}
 	wg.Wait()
+	r.mute = s.quotas.charge(r, produceQuota, recordBytes(req))
+	resp.ThrottleMillis = int32(r.mute.Milliseconds())
 	if req.Acks == 0 {
 		return nil, firstProduceError(resp)
 	}
@@ -247,4 +249,13 @@ func (w *walker) tags() {
 			w.err = fmt.Errorf("%w: more than %d unknown fields in one request", errFrame, maxProduceTags)
 		}
 	}
+}
+
+func recordBytes(req *kmsg.ProduceRequest) (n int) {
+	for i := range req.Topics {
+		for j := range req.Topics[i].Partitions {
+			n += len(req.Topics[i].Partitions[j].Records)
+		}
+	}
+	return n
 }

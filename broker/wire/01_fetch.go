@@ -46,6 +46,10 @@ func (s *Server) fetch(r *request) (kmsg.Response, error) {
 		return resp, nil
 	}
 	err := s.fetchAll(r, req, resp)
+	if err == nil {
+		r.mute = s.quotas.charge(r, fetchQuota, answeredBytes(resp))
+		resp.ThrottleMillis = int32(r.mute.Milliseconds())
+	}
 	if err == nil && session != nil {
 		s.sessions.finish(session, incremental, resp)
 	}
@@ -212,6 +216,15 @@ func fetchSize(f *kmsg.FetchResponse) int {
 		for j := range f.Topics[i].Partitions {
 			p := &f.Topics[i].Partitions[j]
 			n += 64 + len(p.RecordBatches) + 16*len(p.AbortedTransactions)
+		}
+	}
+	return n
+}
+
+func answeredBytes(f *kmsg.FetchResponse) (n int) {
+	for i := range f.Topics {
+		for j := range f.Topics[i].Partitions {
+			n += len(f.Topics[i].Partitions[j].RecordBatches)
 		}
 	}
 	return n

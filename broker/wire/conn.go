@@ -228,6 +228,9 @@ func (c *conn) answerLoop() error {
 		if err != nil {
 			return err
 		}
+		if a.mute > 0 { // a client that keeps to what it was told does not notice
+			pause(c.ctx, a.mute)
+		}
 	}
 	return nil
 }

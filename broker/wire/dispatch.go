@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -37,8 +38,9 @@ type request struct {
 	weight   int64  // of its frame
 	drop     func() // nothing of the frame is needed any more: a wait begins
 	proof    *proof
-	proved   func() // the user is who they say they are
-	end      error  // ends the connection after the answer
+	proved   func()        // the user is who they say they are
+	end      error         // ends the connection after the answer
+	mute     time.Duration // nothing more is answered for so long: a quota is used up
 }
 
 // answer is what goes back: a frame with its length, empty when there is nothing to send.
@@ -46,6 +48,7 @@ type answer struct {
 	out  []byte
 	done func()
 	end  error // of the connection, after the answer
+	mute time.Duration
 }
 
 func (a answer) release() {
@@ -93,7 +96,7 @@ func (s *Server) dispatch(ctx context.Context, c *conn, f *frame) (answer, error
 	r.ctx, r.host, r.local = ctx, c.host, c.local
 	r.proof, r.proved = &c.proof, c.proved
 	resp, err := a.handle(s, r)
-	ans := answer{done: r.done, end: r.end}
+	ans := answer{done: r.done, end: r.end, mute: r.mute}
 	if r.done == nil {
 		ans.done = r.mem.release
 	}

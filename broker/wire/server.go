@@ -32,6 +32,7 @@ type Server struct {
 	offsets  *offsetStore
 	groups   *coordinator
 	sessions *fetchSessions
+	quotas   *quotas
 	txns     *txnCoordinator     // nil when the Log takes no transactions
 	access   *access             // nil when everyone may do everything
 	budget   *semaphore.Weighted // request bytes

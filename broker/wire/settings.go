@@ -11,7 +11,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
-// settings are what administrators set at this server and not at a topic: access rules. Each is a record
+// settings are what administrators set at this server and not at a topic: access rules and quotas. Each is a record
 // of SettingsTopic, its key the kind and the JSON of what is set, its value the JSON of what it is set to. A request
 // is one batch, so after a crash all of its changes are there or none.
 type settings struct {
@@ -20,7 +20,10 @@ type settings struct {
 }
 
 // Kinds of settings. Part of the format: never change, add.
-const settingACL = "acl"
+const (
+	settingACL   = "acl"
+	settingQuota = "quota"
+)
 
 func newSettings(log broker.Log) *settings {
 	t := newStateTopic(log, SettingsTopic)
@@ -61,7 +64,9 @@ func (s *Server) loadSettings(ctx context.Context, kept *held) error {
 	st := newSettings(s.log)
 	rules := newAccess(s.cfg.Access, st, kept)
 	take, done := rules.replay()
-	if err := st.load(ctx, map[string]func(what, value []byte) error{settingACL: take}); err != nil {
+	s.quotas = newQuotas(st)
+	kinds := map[string]func(what, value []byte) error{settingACL: take, settingQuota: s.quotas.replay}
+	if err := st.load(ctx, kinds); err != nil {
 		return err
 	}
 	done()

@@ -22,7 +22,7 @@ func buildTable(log broker.Log) map[int16]api {
 		apiJoinGroup(), apiHeartbeat(), apiLeaveGroup(), apiSyncGroup(), apiDescribeGroups(), apiListGroups(),
 		apiSASLHandshake(), apiSASLAuthenticate(), apiAPIVersions(), apiCreateTopics(), apiDeleteTopics(), apiDeleteRecords(),
 		apiInitProducerID(), apiOffsetForLeaderEpoch(), apiDescribeACLs(), apiCreateACLs(), apiDeleteACLs(), apiDescribeConfigs(),
-		apiDeleteGroups(), apiElectLeaders(), apiListPartitionReassignments(), apiOffsetDelete(), apiDescribeClientQuotas(),
+		apiDeleteGroups(), apiElectLeaders(), apiListPartitionReassignments(), apiOffsetDelete(), apiDescribeClientQuotas(), apiAlterClientQuotas(),
 		apiDescribeCluster(), apiConsumerGroupHeartbeat(), apiConsumerGroupDescribe(),
 	}
 	if _, ok := log.(configSetter); ok {

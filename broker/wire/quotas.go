@@ -1,0 +1,257 @@
+package wire
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+)
+
+// Quotas that can be set, by Kafka's names: record bytes a second.
+const (
+	produceQuota = "producer_byte_rate"
+	fetchQuota   = "consumer_byte_rate"
+)
+
+const (
+	maxQuotas   = 10_000
+	maxMeters   = 10_000           // clients that are measured at a time
+	maxThrottle = 30 * time.Second // of one answer: what is above it is for the next one
+	quotaBurst  = time.Second      // as much as the rate gives in this time may come at once
+)
+
+// quotaName is one part of whom a quota is for: nobody in particular (the zero value), a name, or all who have no quota by name.
+type quotaName struct {
+	Name string `json:"name,omitempty"`
+	Set  bool   `json:"set,omitempty"`
+	Rest bool   `json:"rest,omitempty"`
+}
+
+// quotaEntity is whom a quota is for.
+type quotaEntity struct {
+	User   quotaName `json:"user"`
+	Client quotaName `json:"client"`
+}
+
+// quotas are the quotas that are set, and the meters of those whom they bind. They are kept in the settings.
+type quotas struct {
+	settings *settings
+	now      func() time.Time
+
+	mu     sync.Mutex
+	set    map[quotaEntity]map[string]float64
+	meters map[meterKey]*meter
+}
+
+type meterKey struct {
+	user, client string // only as far as the quota tells them apart
+	of           quotaEntity
+	quota        string
+}
+
+// meter is a bucket that the rate drains.
+type meter struct {
+	level float64 // bytes
+	at    time.Time
+}
+
+func newQuotas(st *settings) *quotas {
+	return &quotas{settings: st, now: time.Now, set: map[quotaEntity]map[string]float64{}, meters: map[meterKey]*meter{}}
+}
+
+// replay takes a record of the settings.
+func (q *quotas) replay(what, value []byte) error {
+	var e quotaEntity
+	if err := json.Unmarshal(what, &e); err != nil {
+		return err
+	}
+	if value == nil {
+		delete(q.set, e)
+		return nil
+	}
+	var v map[string]float64
+	if err := json.Unmarshal(value, &v); err != nil {
+		return err
+	}
+	q.set[e] = v
+	return nil
+}
+
+// quotaChange sets quotas of an entity, or removes them where the value is NaN.
+type quotaChange struct {
+	entity quotaEntity
+	values map[string]float64
+}
+
+// change makes changes durable, together, and then counts them.
+func (q *quotas) change(ctx context.Context, changes []quotaChange) error {
+	q.settings.mu.Lock()
+	defer q.settings.mu.Unlock()
+	next := map[quotaEntity]map[string]float64{}
+	for _, c := range changes {
+		v, ok := next[c.entity]
+		if !ok {
+			v = maps.Clone(q.of(c.entity))
+		}
+		if v == nil {
+			v = map[string]float64{}
+		}
+		for name, rate := range c.values {
+			if v[name] = rate; math.IsNaN(rate) {
+				delete(v, name)
+			}
+		}
+		next[c.entity] = v
+	}
+	q.mu.Lock()
+	total := len(q.set) + len(next)
+	q.mu.Unlock()
+	if total > maxQuotas {
+		return fmt.Errorf("there can be quotas for %d users and clients: %w", maxQuotas, broker.ErrTooLarge)
+	}
+	var recs []stateRecord
+	for e, v := range next {
+		var value any
+		if len(v) > 0 {
+			value = v
+		}
+		rec, err := settingRecord(settingQuota, e, value)
+		if err != nil {
+			return err
+		}
+		recs = append(recs, rec)
+	}
+	if err := q.settings.topic.append(ctx, recs); err != nil { // COMMIT POINT
+		return err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for e, v := range next {
+		if q.set[e] = v; len(v) == 0 {
+			delete(q.set, e)
+		}
+	}
+	return nil
+}
+
+func (q *quotas) of(e quotaEntity) map[string]float64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.set[e]
+}
+
+// all gives a copy of what is set.
+func (q *quotas) all() map[quotaEntity]map[string]float64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return maps.Clone(q.set) // its values are replaced, never changed
+}
+
+// find gives the one quota that binds a client, in Kafka's order: the user's before the client's, a name before all others.
+func (q *quotas) find(user, client, name string) (e quotaEntity, rate float64, ok bool) {
+	u, c := quotaName{Name: user, Set: true}, quotaName{Name: client, Set: true}
+	rest, none := quotaName{Rest: true}, quotaName{}
+	for _, e := range [...]quotaEntity{{u, c}, {u, rest}, {u, none}, {rest, c}, {rest, rest}, {rest, none}, {none, c}, {none, rest}} {
+		if rate, ok = q.set[e][name]; ok {
+			return e, rate, true
+		}
+	}
+	return e, 0, false
+}
+
+// charge counts bytes of a client and says how long it has to wait before its next request.
+func (q *quotas) charge(r *request, name string, bytes int) time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.set) == 0 || bytes == 0 {
+		return 0
+	}
+	user := strings.TrimPrefix(r.proof.principal, userPrefix)
+	e, rate, ok := q.find(user, r.clientID, name)
+	if !ok {
+		return 0
+	}
+	k := meterKey{of: e, quota: name}
+	if e.User != (quotaName{}) {
+		k.user = user
+	}
+	if e.Client != (quotaName{}) {
+		k.client = r.clientID
+	}
+	now := q.now()
+	m := q.meters[k]
+	if m == nil {
+		if len(q.meters) >= maxMeters && !q.makeRoom(now) {
+			k.user, k.client = "", "" // clients that nobody knew before share one
+			m = q.meters[k]
+		}
+		if m == nil {
+			m = &meter{at: now}
+			q.meters[k] = m
+		}
+	}
+	m.level = max(0, m.level-rate*now.Sub(m.at).Seconds()) + float64(bytes)
+	m.at = now
+	over := m.level - rate*quotaBurst.Seconds()
+	if over <= 0 {
+		return 0
+	}
+	return min(time.Duration(over/rate*float64(time.Second)), maxThrottle)
+}
+
+// makeRoom forgets those who have sent and read nothing for a while.
+func (q *quotas) makeRoom(now time.Time) bool {
+	maps.DeleteFunc(q.meters, func(_ meterKey, m *meter) bool { return now.Sub(m.at) > maxThrottle })
+	return len(q.meters) < maxMeters
+}
+
+// Names of the parts of an entity.
+const (
+	quotaUser   = "user"
+	quotaClient = "client-id"
+)
+
+// part is one part of an entity as requests have it; a nil name is that of all others.
+func (e *quotaEntity) part(kind string, name *string) error {
+	at := &e.User
+	switch kind {
+	case quotaUser:
+	case quotaClient:
+		at = &e.Client
+	default:
+		return fmt.Errorf("quotas for %q are not known: want user or client-id", kind)
+	}
+	switch {
+	case *at != quotaName{}:
+		return fmt.Errorf("%s stands twice", kind)
+	case name == nil:
+		*at = quotaName{Rest: true}
+	case len(*name) > maxQuotaText:
+		return fmt.Errorf("%s is longer than %d bytes", kind, maxQuotaText)
+	default:
+		*at = quotaName{Name: *name, Set: true}
+	}
+	return nil
+}
+
+const maxQuotaText = 1 << 10
+
+// checkQuota says whether a quota is one that is kept to.
+func checkQuota(name string, rate float64) error {
+	switch {
+	case name != produceQuota && name != fetchQuota:
+		return fmt.Errorf("quota %q is not kept to here: want %s or %s", name, produceQuota, fetchQuota)
+	case !(rate >= 1) || math.IsInf(rate, 0):
+		return fmt.Errorf("%s is %v: want at least 1 byte a second", name, rate)
+	}
+	return nil
+}
+
+var errNoEntity = errors.New("a quota is for a user, a client-id, or both")

@@ -1,0 +1,166 @@
+package wire
+
+import (
+	"crypto/rand"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+func entity(pairs ...string) kadm.ClientQuotaEntity {
+	var e kadm.ClientQuotaEntity
+	for i := 0; i < len(pairs); i += 2 {
+		c := kadm.ClientQuotaEntityComponent{Type: pairs[i]}
+		if pairs[i+1] != "*" {
+			c.Name = &pairs[i+1]
+		}
+		e = append(e, c)
+	}
+	return e
+}
+
+func setQuota(t *testing.T, adm *kadm.Client, name string, rate float64, pairs ...string) error {
+	t.Helper()
+	res, err := adm.AlterClientQuotas(within(t, 10*time.Second), []kadm.AlterClientQuotaEntry{{
+		Entity: entity(pairs...), Ops: []kadm.AlterClientQuotaOp{{Key: name, Value: rate, Remove: rate < 0}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res[0].Err
+}
+
+// The most particular quota binds, in Kafka's order; a bucket fills and drains by its rate, for each client alone.
+func TestQuotaOrder(t *testing.T) {
+	s := start(t, newMemLog(t), nil)
+	adm := kadm.NewClient(client(t, s))
+	now := time.Now()
+	s.quotas.now = func() time.Time { return now }
+	wait := func(user, clientID string, bytes int) time.Duration {
+		s.quotas.mu.Lock()
+		clear(s.quotas.meters)
+		s.quotas.mu.Unlock()
+		return s.quotas.charge(&request{proof: &proof{principal: "User:" + user}, clientID: clientID}, produceQuota, bytes)
+	}
+	if d := wait("ann", "c", 1<<30); d != 0 {
+		t.Fatalf("without a quota: %s", d)
+	}
+	for i, pairs := range [][]string{ // from the least particular on
+		{quotaClient, "*"}, {quotaClient, "c"}, {quotaUser, "*"}, {quotaUser, "*", quotaClient, "*"}, {quotaUser, "*", quotaClient, "c"},
+		{quotaUser, "ann"}, {quotaUser, "ann", quotaClient, "*"}, {quotaUser, "ann", quotaClient, "c"},
+	} {
+		rate := float64(1000 * (i + 1))
+		if err := setQuota(t, adm, produceQuota, rate, pairs...); err != nil {
+			t.Fatal(err)
+		}
+		if d := wait("ann", "c", int(2*rate)); d != time.Second {
+			t.Errorf("%v: %s, want a second", pairs, d)
+		}
+		if d := wait("ann", "c", int(rate)); d != 0 {
+			t.Errorf("%v: within the rate and %s", pairs, d)
+		}
+	}
+	r := &request{proof: &proof{principal: "User:ann"}, clientID: "c"}
+	clear(s.quotas.meters)
+	s.quotas.charge(r, produceQuota, 16_000)
+	if d := s.quotas.charge(&request{proof: &proof{principal: "User:ann"}, clientID: "other"}, produceQuota, 1000); d != 0 {
+		t.Errorf("another client waits %s for the first", d)
+	}
+	now = now.Add(2 * time.Second)
+	if d := s.quotas.charge(r, produceQuota, 8000); d != 0 {
+		t.Errorf("after two seconds of rest: %s", d)
+	}
+	if d := s.quotas.charge(r, produceQuota, 1<<40); d != maxThrottle {
+		t.Errorf("throttled for %s, want at most %s", d, maxThrottle)
+	}
+	for i := range 2 * maxMeters { // I8: names are the clients' own, and cost memory
+		s.quotas.charge(&request{proof: &proof{principal: "User:ann"}, clientID: fmt.Sprint("x", i)}, produceQuota, 1)
+	}
+	if n := len(s.quotas.meters); n > maxMeters+1 {
+		t.Errorf("%d meters, want at most %d", n, maxMeters)
+	}
+}
+
+// A producer and a consumer over their quota are slowed down, told so, and lose nothing; what is set is described,
+// kept over a restart, and removed.
+func TestQuotas(t *testing.T) {
+	log := newMemLog(t)
+	s := start(t, log, nil)
+	ctx := within(t, 60*time.Second)
+	adm := kadm.NewClient(client(t, s))
+	for name, c := range map[string]struct {
+		quota string
+		rate  float64
+		pairs []string
+	}{
+		"unknown quota": {"request_percentage", 50, []string{quotaUser, "*"}},
+		"addresses":     {produceQuota, 1e6, []string{"ip", "*"}},
+		"no rate":       {produceQuota, 0, []string{quotaUser, "*"}},
+		"nobody":        {produceQuota, 1, nil},
+	} {
+		if err := setQuota(t, adm, c.quota, c.rate, c.pairs...); err == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+	if err := setQuota(t, adm, produceQuota, 100_000, quotaClient, "greedy"); err != nil {
+		t.Fatal(err)
+	}
+	if err := setQuota(t, adm, fetchQuota, 100_000, quotaUser, "*"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = start(t, log, nil)
+	adm = kadm.NewClient(client(t, s))
+	got, err := adm.DescribeClientQuotas(ctx, false, []kadm.DescribeClientQuotaComponent{{Type: quotaClient, MatchName: ptr("greedy"), MatchType: kmsg.QuotasMatchTypeExact}})
+	if err != nil || len(got) != 1 || got[0].Values[0].Key != produceQuota || got[0].Values[0].Value != 100_000 {
+		t.Fatalf("after a restart: %+v %v", got, err)
+	}
+	if all, err := adm.DescribeClientQuotas(ctx, false, nil); err != nil || len(all) != 2 {
+		t.Fatalf("all: %+v %v", all, err)
+	}
+
+	greedy, modest := client(t, s, kgo.ClientID("greedy")), client(t, s, kgo.ClientID("modest"))
+	value := make([]byte, 100_000)
+	_, _ = rand.Read(value) // which nobody compresses
+	send := func(cl *kgo.Client) time.Duration {
+		begin := time.Now()
+		for range 3 {
+			if err := cl.ProduceSync(ctx, &kgo.Record{Topic: "t", Value: value}).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return time.Since(begin)
+	}
+	if d := send(greedy); d < 800*time.Millisecond {
+		t.Errorf("300 kB at 100 kB a second took %s", d)
+	}
+	send(modest)
+	for k := range s.quotas.meters {
+		if k.client != "greedy" {
+			t.Errorf("%+v is measured, and has no quota", k)
+		}
+	}
+	cl := client(t, s, kgo.ConsumeTopics("t"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxBytes(150_000), kgo.FetchMaxPartitionBytes(150_000))
+	begin := time.Now()
+	if got := consume(t, ctx, cl, 6); len(got) != 6 {
+		t.Fatalf("%d records", len(got))
+	}
+	if d := time.Since(begin); d < 2*time.Second {
+		t.Errorf("600 kB at 100 kB a second were read in %s", d)
+	}
+	if err := setQuota(t, adm, produceQuota, -1, quotaClient, "greedy"); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := adm.DescribeClientQuotas(ctx, true, []kadm.DescribeClientQuotaComponent{{Type: quotaUser, MatchType: kmsg.QuotasMatchTypeAny}}); err != nil || len(all) != 1 {
+		t.Fatalf("strictly users: %+v %v", all, err)
+	}
+	if all, err := adm.DescribeClientQuotas(ctx, false, nil); err != nil || len(all) != 1 {
+		t.Fatalf("after the removal: %+v %v", all, err)
+	}
+}
