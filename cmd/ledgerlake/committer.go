@@ -91,6 +91,8 @@ started anew and goes on where the tables stand. docs/committer.md is the operat
 	security.register(f, "tls")
 	store.register(f)
 	cmd.AddCommand(newCommitterStatus(), newCommitterMember("add", "ID ADDR", "Add a node that runs and waits", cobra.ExactArgs(2)),
+		newCommitterMember("standby", "ID ADDR", "Add a node that gets the log and has no vote yet", cobra.ExactArgs(2)),
+		newCommitterMember("promote", "ID", "Give a standby its vote", cobra.ExactArgs(1)),
 		newCommitterMember("remove", "ID", "Remove a node", cobra.ExactArgs(1)),
 		newCommitterMember("transfer", "[ID]", "Let another node lead", cobra.MaximumNArgs(1)))
 	return cmd
@@ -182,7 +184,11 @@ func writeStatus(w io.Writer, replies []*rpc.StatusReply, errs []error) error {
 	}
 	var names []string
 	for _, m := range best.Members {
-		names = append(names, m.ID+"="+m.Addr)
+		name := m.ID + "=" + m.Addr
+		if !m.Voter {
+			name += " (standby)"
+		}
+		names = append(names, name)
 	}
 	fmt.Fprintf(tw, "\nmembers: %s\n\n", strings.Join(names, " "))
 	fmt.Fprintln(tw, "table\tversion\tpending\twaiting\terror")

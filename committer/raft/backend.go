@@ -200,6 +200,14 @@ func (n *Node) Member(_ context.Context, q *rpc.MemberRequest) (*rpc.MemberReply
 			break
 		}
 		err = n.raft.AddVoter(id, address, 0, memberLimit).Error()
+	case "standby":
+		if q.ID == "" || q.Addr == "" {
+			err = errors.New("standby needs the id and the address of the node")
+			break
+		}
+		err = n.raft.AddNonvoter(id, address, 0, memberLimit).Error()
+	case "promote":
+		err = n.promote(id)
 	case "remove":
 		err = n.raft.RemoveServer(id, 0, memberLimit).Error()
 	case "transfer":
@@ -216,19 +224,39 @@ func (n *Node) Member(_ context.Context, q *rpc.MemberRequest) (*rpc.MemberReply
 	return &rpc.MemberReply{}, nil
 }
 
+// promote gives a member a vote.
+func (n *Node) promote(id hraft.ServerID) error {
+	s, err := n.member(id)
+	if err != nil {
+		return err
+	}
+	return n.raft.AddVoter(s.ID, s.Address, 0, memberLimit).Error()
+}
+
+func (n *Node) member(id hraft.ServerID) (hraft.Server, error) {
+	conf := n.raft.GetConfiguration()
+	if err := conf.Error(); err != nil {
+		return hraft.Server{}, err
+	}
+	for _, s := range conf.Configuration().Servers {
+		if s.ID == id {
+			return s, nil
+		}
+	}
+	return hraft.Server{}, fmt.Errorf("no member %q", id)
+}
+
 // transfer lets another node lead: a named one, or the one that is furthest.
 func (n *Node) transfer(id hraft.ServerID) error {
 	if id == "" {
 		return n.raft.LeadershipTransfer().Error()
 	}
-	conf := n.raft.GetConfiguration()
-	if err := conf.Error(); err != nil {
+	s, err := n.member(id)
+	if err != nil {
 		return err
 	}
-	for _, s := range conf.Configuration().Servers {
-		if s.ID == id {
-			return n.raft.LeadershipTransferToServer(s.ID, s.Address).Error()
-		}
+	if leader, _ := n.raft.LeaderWithID(); leader == s.Address {
+		return nil
 	}
-	return fmt.Errorf("no member %q", id)
+	return n.raft.LeadershipTransferToServer(s.ID, s.Address).Error()
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ledgerlake/ledgerlake/committer"
+	"github.com/ledgerlake/ledgerlake/committer/raft"
 	"github.com/ledgerlake/ledgerlake/committer/raft/fsm"
 	"github.com/ledgerlake/ledgerlake/committer/rpc"
 	"github.com/ledgerlake/ledgerlake/deltalog"
@@ -301,4 +302,37 @@ func TestTransfers(t *testing.T) {
 	}
 	<-done
 	check(t, store, 8, 40)
+}
+
+// A store that hangs holds its own tables up and no others.
+func TestSlowStoreOfOneTable(t *testing.T) {
+	stores := map[string]*gate{"mem://slow": {Store: mem.New()}, "mem://fast": {Store: mem.New()}}
+	for _, s := range stores {
+		newTable(t, s)
+	}
+	c := newCluster(t, 1, nil, func(cfg *raft.Config) {
+		cfg.OpenStore = func(_ context.Context, loc string) (objstore.Store, error) { return stores[loc], nil }
+	})
+	cl := c.client(nil)
+	stores["mem://slow"].shut.Store(true)
+	slow := make(chan error, 1)
+	go func() {
+		_, err := cl.Table("mem://slow").Commit(t.Context(), request(0, 0, 10))
+		slow <- err
+	}()
+	eventually(t, func() bool { return stores["mem://slow"].puts.Load() > 2 })
+	if err := write(t.Context(), cl.Table("mem://fast"), 0, 20); err != nil {
+		t.Error(err)
+	}
+	select {
+	case err := <-slow:
+		t.Errorf("the slow one = %v", err)
+	default:
+	}
+	stores["mem://slow"].shut.Store(false)
+	if err := <-slow; err != nil {
+		t.Error(err)
+	}
+	check(t, stores["mem://slow"], 1, 1)
+	check(t, stores["mem://fast"], 1, 20)
 }

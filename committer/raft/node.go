@@ -145,6 +145,10 @@ func (n *Node) stopWhenBroken() {
 	case <-n.broken:
 		n.cfg.Logger.Error("stopped", "error", n.failure)
 		_ = n.raft.Shutdown().Error()
+		select {
+		case n.notify <- false: // ends a term that the library no longer tells us of
+		case <-n.ctx.Done():
+		}
 	}
 }
 

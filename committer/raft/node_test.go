@@ -392,7 +392,7 @@ func TestSnapshotsAndRestart(t *testing.T) {
 	check(t, store, 1, 70)
 }
 
-// A group grows from one node to three, and the first node leaves.
+// A group grows from one node to three, the second of them by way of a standby, and the first node leaves.
 func TestMembers(t *testing.T) {
 	store := mem.New()
 	newTable(t, store)
@@ -406,8 +406,15 @@ func TestMembers(t *testing.T) {
 		m := raft.Member{ID: fmt.Sprint("n", i), Addr: freeAddr(t)}
 		c.start(m, nil)
 		c.members = append(c.members, m)
-		if err := cl.Member(t.Context(), rpc.MemberRequest{Op: "add", ID: m.ID, Addr: m.Addr}); err != nil {
-			t.Fatal(err)
+		ops := [][]string{{"standby", "promote"}, {"add"}}[i-1]
+		for _, op := range ops {
+			if err := cl.Member(t.Context(), rpc.MemberRequest{Op: op, ID: m.ID, Addr: m.Addr}); err != nil {
+				t.Fatal(err)
+			}
+			r, errs := cl.Status(t.Context())
+			if r[0] == nil || len(r[0].Members) != i+1 || r[0].Members[i].Voter != (op != "standby") {
+				t.Errorf("after %s: %+v, %v", op, r[0], errs)
+			}
 		}
 	}
 	cl = c.client(nil)
@@ -424,6 +431,9 @@ func TestMembers(t *testing.T) {
 	check(t, store, 2, 5)
 	if err := cl.Member(t.Context(), rpc.MemberRequest{Op: "add", ID: "x"}); err == nil {
 		t.Error("a node without an address was added")
+	}
+	if err := cl.Member(t.Context(), rpc.MemberRequest{Op: "promote", ID: "x"}); err == nil {
+		t.Error("a stranger was promoted")
 	}
 }
 

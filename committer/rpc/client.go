@@ -210,7 +210,7 @@ func (c *Client) Status(ctx context.Context) ([]*StatusReply, []error) {
 	return replies, errs
 }
 
-// Member changes the group: Op is add, remove or transfer.
+// Member changes the group: Op is add (a member with a vote), standby (one without), promote, remove or transfer.
 func (c *Client) Member(ctx context.Context, r MemberRequest) error {
 	var refused error
 	err := c.call(ctx, "Member", &r, func() headed { return &MemberReply{} }, func(h headed) error {

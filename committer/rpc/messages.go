@@ -106,7 +106,7 @@ type TableStatus struct {
 
 // MemberRequest changes the group.
 type MemberRequest struct {
-	Op   string `json:"op"` // add, remove, transfer
+	Op   string `json:"op"` // add, standby, promote, remove, transfer
 	ID   string `json:"id"`
 	Addr string `json:"addr,omitempty"`
 }
