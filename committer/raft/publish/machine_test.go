@@ -3,6 +3,7 @@ package publish_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -210,4 +211,76 @@ func TestStoreIsDown(t *testing.T) {
 	if err := r.m.Status().Err; err != nil {
 		t.Errorf("still %v", err)
 	}
+}
+
+// I5: what lies in the store is put only when it is what the log names, is looked for no more when an earlier leader has
+// put the version, and is given up only after the log knows that the version is there.
+func TestStagedActions(t *testing.T) {
+	const key = fsm.StagedFolder + "x"
+	lines := []byte("{\"add\":{\"path\":\"x\"}}\n")
+	begin := func() (*rig, publish.Load) {
+		r := newRig(t, publish.Config{})
+		r.do(r.m.Submit(r.now, fsm.Request{ID: "a", App: "a", Ranges: []fsm.Range{{From: 0, To: 1}}, Meta: "m", Proto: "p",
+			Staged: fsm.Staged{Key: key, Hash: fsm.HashOf(lines), Size: int64(len(lines))}}, false))
+		r.verified()
+		return r, next[publish.Load](r)
+	}
+	r, load := begin()
+	if load.Version != 5 || load.Staged.Key != key {
+		t.Fatalf("%+v", load)
+	}
+	r.do(r.m.LoadDone(r.now, 5, []byte("something else"), nil))
+	next[publish.Get](r)
+	r.do(r.m.GetDone(r.now, 5, nil, objstore.ErrNotFound)) // not put by anybody: again, after a pause
+	r.now = r.now.Add(time.Minute)
+	r.do(r.m.Tick(r.now))
+	r.verified()
+	next[publish.Load](r)
+	r.do(r.m.LoadDone(r.now, 5, lines, nil))
+	put := next[publish.Put](r)
+	if !strings.HasSuffix(string(put.Data), string(lines)) {
+		t.Errorf("version 5 is %s", put.Data)
+	}
+	r.do(r.m.PutDone(r.now, 5, nil))
+	r.want("a", fsm.Published, 5)
+	if u := next[publish.Unstage](r); u.Key != key {
+		t.Errorf("%+v", u)
+	}
+
+	old, _ := begin()
+	old.do(old.m.LoadDone(old.now, 5, nil, objstore.ErrNotFound))
+	next[publish.Get](old)
+	content, err := old.table().Pending()[0].Content(lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old.do(old.m.GetDone(old.now, 5, content, nil)) // the leader before us was here
+	old.want("a", fsm.Published, 5)
+}
+
+// Writers that commit one after the other share each version: those that came during a put wait for those who are answered
+// by it, as long as a small part of the put.
+func TestOneCrowd(t *testing.T) {
+	r := newRig(t, publish.Config{Linger: 2 * time.Millisecond})
+	r.submitTo("a", 0, 1, false)
+	r.now = r.now.Add(10 * time.Millisecond)
+	r.do(r.m.Tick(r.now))
+	r.verified()
+	put := next[publish.Put](r)
+	r.submitTo("b", 1, 2, false)
+	r.now = r.now.Add(40 * time.Millisecond)
+	r.do(r.m.PutDone(r.now, put.Version, nil))
+	r.want("a", fsm.Published, 5)
+	if len(r.sent) > 0 {
+		t.Fatalf("b does not wait: %+v", r.sent)
+	}
+	r.submitTo("c", 2, 3, false) // all are there again
+	put = next[publish.Put](r)
+	r.do(r.m.PutDone(r.now, put.Version, nil))
+	r.want("b", fsm.Published, 6)
+	r.want("c", fsm.Published, 6)
+	r.submitTo("d", 3, 4, false)
+	r.now = r.now.Add(10 * time.Millisecond) // a quarter of the put before
+	r.do(r.m.Tick(r.now))
+	next[publish.Put](r)
 }
