@@ -271,7 +271,7 @@ func (g *commitGroup) failover(ctx context.Context, w committer.Committer, n *in
 
 // deltaRSWriters is what delta-rs does: one process a writer, one small commit after the other.
 const deltaRSWriters = `
-import json, multiprocessing, sys, time
+import json, multiprocessing, sys, time, traceback
 from deltalake import CommitProperties, DeltaTable
 try:
     from deltalake.transaction import AddAction
@@ -286,15 +286,22 @@ def work(i, gate, out):
     def commit(n):
         table.update_incremental()
         add = AddAction("w%d-%d.parquet" % (i, n), 1024, {}, int(time.time() * 1000), True, '{"numRecords":10}')
-        table.create_write_transaction([add], "append", table.schema(), commit_properties=props)
-    commit(0)
-    gate.wait()
-    start, times = time.time(), []
-    while time.time() - start < window:
-        t = time.time()
-        commit(len(times) + 1)
-        times.append(time.time() - t)
-    out.put((i, times, time.time() - start))
+        if hasattr(table, "create_write_transaction"):
+            table.create_write_transaction([add], "append", table.schema(), commit_properties=props)
+        else:  # up to 0.25
+            table._table.create_write_transaction([add], "append", [], table.schema().to_pyarrow(), None, props, None)
+    try:
+        commit(0)
+        gate.wait()
+        start, times = time.time(), []
+        while time.time() - start < window:
+            t = time.time()
+            commit(len(times) + 1)
+            times.append(time.time() - t)
+        out.put((i, times, time.time() - start))
+    except Exception:
+        gate.abort()
+        out.put((i, None, traceback.format_exc()))
 
 if __name__ == "__main__":
     gate, out = multiprocessing.Barrier(writers), multiprocessing.Queue()
@@ -302,6 +309,8 @@ if __name__ == "__main__":
     for p in procs: p.start()
     got = [out.get() for _ in procs]
     for p in procs: p.join()
+    for _, t, s in got:
+        if t is None: sys.exit(s)
     print(json.dumps({"times": [t for _, t, _ in sorted(got)], "seconds": max(s for _, _, s in got)}))
 `
 

@@ -79,7 +79,7 @@ func newBench() *cobra.Command {
 	f.IntVar(&cfg.Rounds, "rounds", 5, "measured runs of each side")
 	f.IntVar(&cfg.Records, "records", 200_000, "records a run")
 	f.Uint64Var(&cfg.Seed, "seed", 1, "seed of the generated data")
-	f.StringSliceVar(&cfg.Cases, "case", nil, "ingest: run these cases only, as the report names them")
+	f.StringSliceVar(&cfg.Cases, "case", nil, "ingest, committer: run these cases only, as the report names them")
 	f.BoolVar(&cfg.Full, "full", false, "ingest: run all cases, not only the short ones")
 	f.StringVar(&cfg.ReferenceBin, "reference-bin", "", "ingest: binary of the kafka-delta-ingest to run beside")
 	f.StringVar(&cfg.ReferenceNote, "reference-note", "", "ingest: its version and how it was built, for the report")

@@ -84,17 +84,17 @@ func TestCommittersAreKilledAndPaused(t *testing.T) {
 	}
 	cancel()
 	wg.Wait()
-	others := append(stopDeltaRS(), stopSpark()...)
+	deltaRS, spark := stopDeltaRS(), stopSpark()
 	for _, w := range writers {
 		if w.err != nil {
 			t.Errorf("writer %d: %v", w.id, w.err)
 		}
 		w.settle(t)
 	}
-	wantPlainRows(t, url, writers, others)
+	wantPlainRows(t, url, writers, append(deltaRS, spark...))
 	status := string(harness.Run(t, nil, "committer", "status", "--committer", g.List()))
-	t.Logf("%d rows of 32 writers and %d of others through %d kills and pauses; 200 rows more came within %v of the worst\n%s",
-		progress(), len(others), kills, worst.Round(time.Millisecond), status)
+	t.Logf("%d rows of 32 writers, %d of delta-rs and %d of Spark through %d kills and pauses; 200 rows more came within %v of the worst\n%s",
+		progress(), len(deltaRS), len(spark), kills, worst.Round(time.Millisecond), status)
 	harness.Run(t, nil, "check", url)
 }
 
