@@ -37,6 +37,13 @@ func (b *budget) acquire(ctx context.Context, n int64) error {
 	}
 }
 
+// now gives what is taken and the limit.
+func (b *budget) now() (used, limit int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used, b.limit
+}
+
 // release gives n bytes back; a negative n takes more without waiting.
 func (b *budget) release(n int64) {
 	if n == 0 {

@@ -44,6 +44,7 @@ func (s *session) bury(ctx context.Context, all *output) error {
 			return err
 		}
 		if !moved(err) {
+			s.t.stats.retried()
 			s.t.cfg.Logger.Warn("commit of dead letters failed, will be tried again", "topic", s.t.cfg.Topic, "try", try, "error", err)
 		}
 		sleep(ctx, s.t.cfg.pause(try))

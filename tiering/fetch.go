@@ -96,6 +96,7 @@ func (f *fetcher) run(ctx context.Context) error {
 			return err
 		}
 		try++
+		f.s.t.stats.retried()
 		f.s.t.cfg.Logger.Warn("fetch failed, will be tried again", "topic", f.s.t.cfg.Topic, "try", try, "error", err)
 		sleep(ctx, f.s.t.cfg.pause(try))
 	}
@@ -215,6 +216,7 @@ func (f *fetcher) take(r broker.FetchRange, got *broker.Fetched) (chunk, bool, e
 			return chunk{}, false, fmt.Errorf("fetch %s: %w", r.TP, got.Err)
 		}
 		pos.tries++
+		f.s.t.stats.retried()
 		pos.after = time.Now().Add(f.s.t.cfg.pause(pos.tries))
 		f.s.t.cfg.Logger.Warn("fetch failed, will be tried again", "partition", r.TP.String(), "try", pos.tries, "error", got.Err)
 		return chunk{}, false, nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -42,15 +43,22 @@ func (s *session) flush(ctx context.Context, outs []*output) (ranges []committer
 	if err != nil {
 		return nil, err
 	}
+	if len(adds) > 0 {
+		s.t.stats.uploaded(time.Since(start))
+	}
 	if err := s.bury(ctx, all); err != nil {
 		s.discard(ctx, adds)
 		return nil, err
 	}
+	before := time.Now()
 	version, err := s.commit(ctx, all, adds)
 	if err != nil {
+		if stale(err) {
+			s.t.stats.conflicted()
+		}
 		return nil, err
 	}
-	s.t.stats.committed(all, version, time.Since(start))
+	s.t.stats.committed(all, adds, version, time.Since(start), time.Since(before))
 	for _, r := range all.ranges {
 		s.t.hold(ctx, r.Partition, r.To)
 	}
@@ -61,13 +69,14 @@ func (s *session) flush(ctx context.Context, outs []*output) (ranges []committer
 
 // merge puts what the workers gave together, in the order of partitions.
 func merge(outs []*output) *output {
-	all := &output{}
+	all := &output{times: map[int32]int64{}}
 	for _, o := range outs {
 		all.ranges = append(all.ranges, o.ranges...)
 		all.files = append(all.files, o.files...)
 		all.rest = append(all.rest, o.rest...)
 		all.dead = append(all.dead, o.dead...)
 		all.passed = append(all.passed, o.passed...)
+		maps.Copy(all.times, o.times) // a partition has one worker
 		all.rows += o.rows
 		all.records += o.records
 		all.bytes += o.bytes
@@ -146,10 +155,12 @@ func (s *session) discard(ctx context.Context, adds []deltalog.Add) {
 	defer cancel()
 	for i := range adds {
 		if err := s.t.cfg.Table.Store.Delete(ctx, adds[i].Path); err != nil {
+			s.t.stats.unused(i, len(adds)-i)
 			s.t.cfg.Logger.Warn("could not remove an unused data file", "file", adds[i].Path, "error", err)
 			return
 		}
 	}
+	s.t.stats.unused(len(adds), 0)
 }
 
 // commit sends the request until the answer is clear or ctx ends. It may be sent again after any failure: a
@@ -178,13 +189,17 @@ func (s *session) commit(ctx context.Context, all *output, adds []deltalog.Add) 
 			}
 			if !unclear {
 				s.discard(ctx, adds)
+			} else {
+				s.t.stats.unused(0, len(adds))
 			}
 			return -1, err
 		}
 		unclear = unclear || ctx.Err() != nil
 		if ctx.Err() != nil {
+			s.t.stats.unused(0, len(adds))
 			return -1, err
 		}
+		s.t.stats.retried()
 		s.t.cfg.Logger.Warn("commit failed, will be tried again", "topic", s.t.cfg.Topic, "try", try, "error", err)
 		sleep(ctx, s.t.cfg.pause(try))
 	}

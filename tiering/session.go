@@ -81,6 +81,7 @@ func (t *Tierer) newSession(ctx context.Context) (*session, error) {
 		look:       make(chan struct{}, 1), failed: make(chan error, 1), flushed: make(chan result, 1),
 		parts: map[int32]member{},
 	}
+	t.stats.began(s.budget)
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	err = s.checkTopic(ctx)
 	if err == nil {

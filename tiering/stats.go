@@ -2,7 +2,6 @@ package tiering
 
 import (
 	"maps"
-	"strconv"
 	"sync"
 	"time"
 
@@ -22,21 +21,81 @@ type Stats struct {
 	Commits      int64
 	Lost         int64            // offsets that retention dropped before they were tiered
 	Restarts     int64            // sessions that ended early
+	Conflicts    int64            // commits that came too late: another process or change of the table was first
+	Retries      int64            // fetches, commits and dead letters that failed and were tried again
+	Files        int64            // data files committed
+	FileBytes    int64            // of them, compressed
+	Discarded    int64            // data files that were written and not committed, and are deleted
+	Orphans      int64            // those that could not be deleted, or may be committed after all: vacuum sees to them
+	InFlight     int64            // bytes of batches between source and decoders now
+	Budget       int64            // the most that they may be
 	PeakInFlight int64            // the most bytes of batches between source and decoders, of sessions that have ended
 	CommitTime   time.Duration    // upload and commit, of all commits
+	UploadTime   time.Duration    // of it, the upload
 	Version      deltalog.Version // of the last commit; -1 when there was none
 	Lag          map[int32]int64  // offsets below the last stable one that are not in the table yet
 	LakeEnd      map[int32]record.Offset
+	// Behind is how old the newest record in the table is, of partitions with a lag: by the producers' clocks. Before
+	// the first commit it is the first record that was fetched.
+	Behind map[int32]time.Duration
 }
 
 type counters struct {
 	mu     sync.Mutex
 	s      Stats
 	stable map[int32]record.Offset
+	times  map[int32]int64 // ms, of the newest record in the table, else of the first that was fetched
+	budget *budget         // of the session; nil before the first
+	clock  func() time.Time
+
+	uploads, commits prometheus.Histogram
 }
 
-func newCounters() *counters {
-	return &counters{s: Stats{Version: -1, LakeEnd: map[int32]record.Offset{}}, stable: map[int32]record.Offset{}}
+func newCounters(clock func() time.Time) *counters {
+	return &counters{s: Stats{Version: -1, LakeEnd: map[int32]record.Offset{}}, stable: map[int32]record.Offset{},
+		times: map[int32]int64{}, clock: clock}
+}
+
+// fetched remembers the time of the first record of a partition.
+func (c *counters) fetched(partition int32, ms int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, known := c.times[partition]; !known && ms > 0 {
+		c.times[partition] = ms
+	}
+}
+
+func (c *counters) conflicted() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.s.Conflicts++
+}
+
+func (c *counters) retried() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.s.Retries++
+}
+
+// unused counts data files that no commit has: those that are deleted, and those that stay.
+func (c *counters) unused(deleted, left int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.s.Discarded += int64(deleted)
+	c.s.Orphans += int64(left)
+}
+
+func (c *counters) uploaded(took time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.s.UploadTime += took
+	c.uploads.Observe(took.Seconds())
+}
+
+func (c *counters) began(b *budget) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.budget = b
 }
 
 func (c *counters) joined(partition int32, next record.Offset, b broker.Bounds) {
@@ -70,10 +129,18 @@ func (c *counters) restarted() {
 	c.s.Restarts++
 }
 
-func (c *counters) committed(o *output, v deltalog.Version, took time.Duration) {
+func (c *counters) committed(o *output, adds []deltalog.Add, v deltalog.Version, took, commit time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.commits.Observe(commit.Seconds())
 	c.s.Commits++
+	c.s.Files += int64(len(adds))
+	for i := range adds {
+		c.s.FileBytes += adds[i].Size
+	}
+	for p, ms := range o.times {
+		c.times[p] = max(c.times[p], ms)
+	}
 	c.s.Records += o.records
 	c.s.Rows += o.rows
 	c.s.Bytes += o.bytes
@@ -93,59 +160,17 @@ func (t *Tierer) Stats() Stats {
 	s := c.s
 	s.LakeEnd = maps.Clone(c.s.LakeEnd)
 	s.Lag = make(map[int32]int64, len(s.LakeEnd))
+	s.Behind = make(map[int32]time.Duration, len(s.LakeEnd))
+	now := c.clock()
 	for p, end := range s.LakeEnd {
 		s.Lag[p] = max(0, int64(c.stable[p]-end))
+		s.Behind[p] = 0
+		if ms, known := c.times[p]; known && s.Lag[p] > 0 {
+			s.Behind[p] = max(0, now.Sub(time.UnixMilli(ms)))
+		}
+	}
+	if c.budget != nil {
+		s.InFlight, s.Budget = c.budget.now()
 	}
 	return s
-}
-
-// collector shows the counters to Prometheus.
-func (t *Tierer) collector() prometheus.Collector { return (*collector)(t) }
-
-type collector Tierer
-
-// metric is one counter of a topic.
-type metric struct {
-	name, help string
-	value      func(Stats) float64
-}
-
-func metrics() []metric {
-	return []metric{
-		{"records_total", "Records committed, dead letters included.", func(s Stats) float64 { return float64(s.Records) }},
-		{"rows_total", "Rows committed.", func(s Stats) float64 { return float64(s.Rows) }},
-		{"bytes_total", "Bytes of keys and values committed.", func(s Stats) float64 { return float64(s.Bytes) }},
-		{"dead_letters_total", "Records committed to the dead letter table.", func(s Stats) float64 { return float64(s.DeadLetters) }},
-		{"commits_total", "Commits.", func(s Stats) float64 { return float64(s.Commits) }},
-		{"commit_seconds_total", "Time spent in uploads and commits.", func(s Stats) float64 { return s.CommitTime.Seconds() }},
-		{"lost_offsets_total", "Offsets that retention dropped before they were tiered.", func(s Stats) float64 { return float64(s.Lost) }},
-		{"restarts_total", "Times that work began again from the table.", func(s Stats) float64 { return float64(s.Restarts) }},
-	}
-}
-
-func (c *collector) desc(m metric, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("ledgerlake_tiering_"+m.name, m.help, labels, prometheus.Labels{"topic": c.cfg.Topic, "app": c.cfg.App})
-}
-
-func lagMetric() metric {
-	return metric{name: "lag_offsets", help: "Offsets below the last stable one that are not in the table yet."}
-}
-
-// Describe implements prometheus.Collector.
-func (c *collector) Describe(out chan<- *prometheus.Desc) {
-	for _, m := range metrics() {
-		out <- c.desc(m)
-	}
-	out <- c.desc(lagMetric(), "partition")
-}
-
-// Collect implements prometheus.Collector.
-func (c *collector) Collect(out chan<- prometheus.Metric) {
-	s := (*Tierer)(c).Stats()
-	for _, m := range metrics() {
-		out <- prometheus.MustNewConstMetric(c.desc(m), prometheus.CounterValue, m.value(s))
-	}
-	for p, lag := range s.Lag {
-		out <- prometheus.MustNewConstMetric(c.desc(lagMetric(), "partition"), prometheus.GaugeValue, float64(lag), strconv.Itoa(int(p)))
-	}
 }

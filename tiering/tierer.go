@@ -51,9 +51,10 @@ func Open(_ context.Context, cfg Config) (*Tierer, error) {
 		return nil, fmt.Errorf("tiering config: %w", err)
 	}
 	t := &Tierer{
-		cfg: cfg, stats: newCounters(), poke: make(chan struct{}, 1), assigned: map[int32]*assignment{},
+		cfg: cfg, stats: newCounters(cfg.Clock), poke: make(chan struct{}, 1), assigned: map[int32]*assignment{},
 		targets: map[int32]record.Offset{}, suspects: map[suspectKey]int{}, dead: cfg.DeadLetters,
 	}
+	t.stats.newHistograms(cfg.labels())
 	if cfg.Registerer != nil {
 		if err := cfg.Registerer.Register(t.collector()); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)

@@ -38,8 +38,9 @@ type output struct {
 	passed  []committer.Range // ranges that the log has lost
 	lost    []committer.Range // what of them has no dead letter either
 	rows    int64
-	records int64 // rows and dead letters
-	bytes   int64 // of keys and values
+	records int64           // rows and dead letters
+	bytes   int64           // of keys and values
+	times   map[int32]int64 // ms, of the newest record, by partition
 }
 
 // rows are the columns of one partition.
@@ -101,7 +102,7 @@ type worker struct {
 }
 
 func newWorker(s *session) *worker {
-	return &worker{s: s, in: make(chan message, 2), cursors: map[int32]*cursor{}, out: &output{}}
+	return &worker{s: s, in: make(chan message, 2), cursors: map[int32]*cursor{}, out: &output{times: map[int32]int64{}}}
 }
 
 // run works until ctx ends. After a failure it only gives back the budget of what still comes.
@@ -184,6 +185,10 @@ func (w *worker) decode(ctx context.Context, c *chunk) error {
 			}
 		}
 		cur.decided = b.LastOffset() + 1
+		if !b.Control() {
+			w.s.t.stats.fetched(c.partition, b.BaseTimestamp)
+			w.out.times[c.partition] = max(w.out.times[c.partition], b.MaxTimestamp)
+		}
 	}
 	if cur.decided != c.next {
 		return fmt.Errorf("partition %d: decoded up to offset %d, fetched up to %d", c.partition, cur.decided, c.next)
@@ -421,6 +426,6 @@ func (w *worker) cut(ctx context.Context) (*output, error) {
 	if w.pressed {
 		w.s.pressed.Add(-1)
 	}
-	w.out, w.buffered, w.inFiles, w.held, w.estimate, w.deadSize, w.open, w.pressed = &output{}, 0, 0, 0, 0, 0, 0, false
+	w.out, w.buffered, w.inFiles, w.held, w.estimate, w.deadSize, w.open, w.pressed = &output{times: map[int32]int64{}}, 0, 0, 0, 0, 0, 0, false
 	return out, nil
 }
