@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/record"
@@ -164,4 +166,39 @@ func (r *retry) again(ctx context.Context, err error) error {
 	case <-ctx.Done():
 		return fmt.Errorf("%w (last: %w)", ctx.Err(), t.err)
 	}
+}
+
+// Topics gives the names of all topics that the cluster shows us, sorted.
+func (s *Source) Topics(ctx context.Context) ([]string, error) {
+	r := s.newRetry()
+	for {
+		names, err := s.listTopics(ctx)
+		if err == nil {
+			return names, nil
+		}
+		if err := r.again(ctx, err); err != nil {
+			return nil, s.closedOr(err)
+		}
+	}
+}
+
+func (s *Source) listTopics(ctx context.Context) ([]string, error) {
+	req := kmsg.NewPtrMetadataRequest() // no topics named: all
+	req.AllowAutoTopicCreation = false
+	kresp, err := s.cl.Request(ctx, req)
+	if err != nil {
+		return nil, fromRequest(ctx, fmt.Errorf("list topics: %w", err))
+	}
+	resp, ok := kresp.(*kmsg.MetadataResponse)
+	if !ok {
+		return nil, fmt.Errorf("list topics: answer of type %T", kresp)
+	}
+	var names []string
+	for i := range resp.Topics {
+		if t := &resp.Topics[i]; t.Topic != nil && t.ErrorCode == 0 {
+			names = append(names, *t.Topic)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
 }

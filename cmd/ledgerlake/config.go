@@ -88,5 +88,13 @@ func newLogger(cmd *cobra.Command) (*slog.Logger, error) {
 	if err := level.UnmarshalText([]byte(name)); err != nil || !slices.Contains([]string{"debug", "info", "warn", "error"}, name) {
 		return nil, fmt.Errorf("--log-level %q is not debug, info, warn or error", name)
 	}
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})), nil
+	opts := &slog.HandlerOptions{Level: level}
+	switch form, _ := cmd.Flags().GetString("log-format"); form {
+	case "text":
+		return slog.New(slog.NewTextHandler(os.Stderr, opts)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(os.Stderr, opts)), nil
+	default:
+		return nil, fmt.Errorf("--log-format %q is not text or json", form)
+	}
 }

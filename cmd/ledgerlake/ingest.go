@@ -32,6 +32,8 @@ type ingestFlags struct {
 	schemaFile string
 	onGap      string
 	start      string
+	routes     string // file of many streams
+	http       string // address of metrics and health; empty: none
 	old        oldIngestFlags
 }
 
@@ -45,11 +47,15 @@ is kept in the table, in the same commit as the rows, so a restart goes on exact
 With --group several processes share the partitions. Records that cannot be decoded go to the table
 TABLE_dead_letters and hold up nothing.
 
+--streams FILE runs many topics and tables in one process. One that fails stops no other; a changed file, or a SIGHUP,
+adds, changes and takes away streams while the others go on. docs/ingest.md has its keys.
+
 ingest TOPIC TABLE takes over from kafka-delta-ingest: its flags, its environment, its defaults and its tables, which
 are filled as they are. docs/kafka-delta-ingest.md tells what is different.`,
 		Example: `  ledgerlake ingest --brokers kafka:9092 --topic orders --table /lake/orders
   ledgerlake ingest --topic orders --table s3://lake/orders --group orders-ingest
   ledgerlake ingest --topic orders --table /lake/orders --until-latest   # drain, commit, end
+  ledgerlake ingest --streams streams.yaml --http-listen 127.0.0.1:9100
   ledgerlake ingest orders s3://lake/orders -k kafka:9092 -a orders -l 60 -c   # as kafka-delta-ingest was run`,
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -82,6 +88,8 @@ func (f *ingestFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&p.tiering.AsItIs, "as-is", false, "fill a table that has no _partition and _offset columns, somebody else's, without changing its columns: no stream can be read from it")
 	fs.BoolVar(&p.tiering.UntilEnd, "until-latest", false, "read up to the ends of the log as they are now, commit, and end")
 	fs.DurationVar(&p.tiering.StopTimeout, "stop-timeout", 30*time.Second, "how long the last commit may take when the process is told to end")
+	fs.StringVar(&f.routes, "streams", "", "YAML file of many streams, in place of --topic and --table; --memory is then of each stream, 64 MiB unless it is given")
+	fs.StringVar(&f.http, "http-listen", "", "address for /metrics, /healthz and /readyz; empty: none")
 	flushFlags(fs, &p.tiering)
 	f.up.register(fs)
 	f.old.register(fs)
@@ -89,36 +97,63 @@ func (f *ingestFlags) register(fs *pflag.FlagSet) {
 
 // run does what the flags say.
 func (f *ingestFlags) run(cmd *cobra.Command) (err error) {
-	ctx := cmd.Context()
 	p := &f.stream.plan
-	if p.topic == "" || p.tableURL == "" {
-		return errors.New("--topic and --table are both needed")
-	}
-	if f.stream.group.name != "" && p.tiering.UntilEnd {
+	switch {
+	case f.routes != "" && (p.topic != "" || p.tableURL != ""):
+		return errors.New("--streams takes the place of --topic and --table: give one or the other")
+	case f.routes == "" && (p.topic == "" || p.tableURL == ""):
+		return errors.New("--topic and --table are both needed, or --streams")
+	case f.stream.group.name != "" && p.tiering.UntilEnd:
 		return errors.New("--group and --until-latest do not go together: a bounded run reads all partitions itself")
+	}
+	if f.routes != "" && !cmd.Flags().Changed("memory") {
+		p.tiering.MemoryBudget = 64 << 20
 	}
 	proc, err := f.open(cmd)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, proc.close()) }()
-	if err := f.finish(&f.stream, proc); err != nil {
-		return err
+	sup := ingest.NewSupervisor(cmd.Context(), ingest.SupervisorConfig{Once: f.routes == "" || p.tiering.UntilEnd, Logger: proc.log})
+	if f.http != "" {
+		srv, err := ingest.Serve(cmd.Context(), f.http, sup, proc.registry)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, srv.Close()) }()
+		proc.log.Info("metrics and health", "address", srv.Addr().String())
+	}
+	apply := f.applyOne
+	if f.routes != "" {
+		apply = f.applyRoutes
+	}
+	if err := apply(cmd.Context(), proc, sup); err != nil {
+		return errors.Join(err, stop(sup))
 	}
 	start := time.Now()
 	up := f.up
-	up.openStore, up.group, up.log = proc.openStore, proc.committers, proc.log
-	up.tables = func(context.Context) ([]string, error) { return p.tables(), nil }
-	var s tiering.Stats
-	work := func(ctx context.Context) (err error) {
-		s, err = f.stream.run(ctx, proc)
+	up.openStore, up.group, up.log, up.tables = proc.openStore, proc.committers, proc.log, proc.tables
+	if err := runBeside(cmd.Context(), func(context.Context) error { return sup.Wait() }, up.run); err != nil {
 		return err
 	}
-	if err := runBeside(ctx, work, up.run); err != nil {
-		return err
-	}
+	s := proc.total()
 	fmt.Fprintf(os.Stderr, "%d records: %d rows, %d dead letters, in %d commits, %s\n",
 		s.Records, s.Rows, s.DeadLetters, s.Commits, time.Since(start).Round(time.Millisecond))
+	return nil
+}
+
+// stop ends what has begun.
+func stop(sup *ingest.Supervisor) error {
+	sup.Stop()
+	return sup.Wait()
+}
+
+// applyOne runs the stream that the flags name.
+func (f *ingestFlags) applyOne(_ context.Context, proc *ingestProcess, sup *ingest.Supervisor) error {
+	if err := f.finish(&f.stream, proc); err != nil {
+		return err
+	}
+	sup.Apply([]ingest.Job{proc.job(f.stream.plan.topic, "", &f.stream)})
 	return nil
 }
 
@@ -149,6 +184,7 @@ func (f *ingestFlags) finish(s *ingestStream, proc *ingestProcess) (err error) {
 	}
 	p.noFiles = true
 	p.source, p.openStore, p.group, p.log = proc.source, proc.openStore, proc.committers, proc.log
+	p.tiering.Registerer = proc.registry
 	p.tiering.Manual = s.group.name != ""
 	return nil
 }

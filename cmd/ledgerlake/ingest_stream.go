@@ -3,8 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
+	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 
 	"github.com/ledgerlake/ledgerlake/broker/kafka"
@@ -20,11 +25,17 @@ type ingestProcess struct {
 	source     *kafka.Source
 	openStore  func(ctx context.Context, url string) (objstore.Store, error)
 	committers *rpc.Client // nil: the store alone orders versions
+	registry   *prometheus.Registry
 	log        *slog.Logger
+
+	mu      sync.Mutex
+	streams map[string]*ingestStream // those that run, by name
+	done    tiering.Stats            // of those that have ended
 }
 
 func (f *ingestFlags) open(cmd *cobra.Command) (_ *ingestProcess, err error) {
-	p := &ingestProcess{openStore: f.store.open}
+	p := &ingestProcess{openStore: f.store.open, registry: prometheus.NewRegistry(), streams: map[string]*ingestStream{}}
+	p.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if p.log, err = newLogger(cmd); err != nil {
 		return nil, err
 	}
@@ -58,15 +69,58 @@ type ingestStream struct {
 	plan  topicPlan
 	group groupFlags
 	start ingest.Start
+
+	shared bool // other topics fill the same table
+}
+
+// job makes a stream one that a supervisor runs.
+func (p *ingestProcess) job(name, key string, s *ingestStream) ingest.Job {
+	return ingest.Job{Name: name, Key: key, Run: func(ctx context.Context, ready func()) error {
+		p.mu.Lock()
+		p.streams[name] = s
+		p.mu.Unlock()
+		stats, err := s.run(ctx, p, ready)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.streams, name)
+		p.done.Records += stats.Records
+		p.done.Rows += stats.Rows
+		p.done.DeadLetters += stats.DeadLetters
+		p.done.Commits += stats.Commits
+		return err
+	}}
+}
+
+// total sums what the streams that have ended did.
+func (p *ingestProcess) total() tiering.Stats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.done
+}
+
+// tables gives the tables of the streams that run.
+func (p *ingestProcess) tables(context.Context) ([]string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var urls []string
+	for _, s := range p.streams {
+		urls = append(urls, s.plan.tables()...)
+	}
+	slices.Sort(urls)
+	return slices.Compact(urls), nil
 }
 
 // run works until ctx ends, or the ends of a bounded run are reached.
-func (s *ingestStream) run(ctx context.Context, proc *ingestProcess) (_ tiering.Stats, err error) {
+func (s *ingestStream) run(ctx context.Context, proc *ingestProcess, ready func()) (_ tiering.Stats, err error) {
 	tab, format, err := s.plan.openTable(ctx)
 	if err != nil {
 		return tiering.Stats{}, err
 	}
 	defer func() { err = errors.Join(err, tab.Close()) }()
+	if s.shared && tab.Names.Ordered() {
+		return tiering.Stats{}, fmt.Errorf("several topics fill %s, whose rows are told apart by %s and %s alone: make a table without these columns first, or give each topic a table",
+			s.plan.tableURL, tab.Names.Partition, tab.Names.Offset)
+	}
 	if err := s.start.Apply(ctx, tab.Log, s.plan.source, s.plan.topic, s.plan.app); err != nil {
 		return tiering.Stats{}, err
 	}
@@ -91,6 +145,7 @@ func (s *ingestStream) run(ctx context.Context, proc *ingestProcess) (_ tiering.
 			}
 		}()
 	}
+	ready()
 	err = tr.Run(ctx)
 	return tr.Stats(), err
 }

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/ingest"
+	"github.com/ledgerlake/ledgerlake/internal/reload"
+)
+
+// routesEvery is how often the file of streams and, for its patterns, the topics of the Kafka are looked at.
+const routesEvery = 10 * time.Second
+
+// applyRoutes runs the streams of a file, and follows the file and the topics from then on. What is wrong with it at the
+// start is an error; later it is logged, and what was read before stays.
+func (f *ingestFlags) applyRoutes(ctx context.Context, proc *ingestProcess, sup *ingest.Supervisor) error {
+	routes, err := reload.New(proc.log, func() ([]ingest.Route, error) { return ingest.LoadRoutes(f.routes) }, f.routes)
+	if err != nil {
+		return err
+	}
+	apply := func() error {
+		rs := routes.Get()
+		var topics []string
+		if ingest.NeedTopics(rs) {
+			var err error
+			if topics, err = proc.source.Topics(ctx); err != nil {
+				return err
+			}
+		}
+		streams, err := ingest.Expand(rs, topics)
+		if err != nil {
+			return err
+		}
+		var jobs []ingest.Job
+		for i := range streams {
+			s, err := f.routed(&streams[i], proc)
+			if err != nil {
+				return err
+			}
+			jobs = append(jobs, proc.job(streams[i].Name(), streams[i].Key(), s))
+		}
+		sup.Apply(jobs)
+		return nil
+	}
+	if err := apply(); err != nil || f.stream.plan.tiering.UntilEnd {
+		return err
+	}
+	go func() { // ends with ctx, as all that it starts
+		hup := make(chan os.Signal, 1)
+		signal.Notify(hup, syscall.SIGHUP)
+		defer signal.Stop(hup)
+		tick := time.NewTicker(routesEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-hup:
+			case <-tick.C:
+			}
+			if err := apply(); err != nil && ctx.Err() == nil {
+				proc.log.Error("the streams stay as they are", "error", err)
+			}
+		}
+	}()
+	return nil
+}
+
+// routed is the flags' stream with what a route says.
+func (f *ingestFlags) routed(from *ingest.Stream, proc *ingestProcess) (*ingestStream, error) {
+	r, flags, s := &from.Route, *f, f.stream
+	p := &s.plan
+	p.topic, p.tableURL, p.app, p.deadURL = from.Topic, r.Table, r.App, r.DeadLetters
+	s.shared = from.Shared
+	for _, x := range []struct {
+		to   *string
+		from string
+	}{{&s.group.name, r.Group}, {&p.format, r.Format}, {&flags.schemaFile, r.Schema}, {&flags.start, r.Start}, {&flags.onGap, r.OnGap}} {
+		if x.from != "" {
+			*x.to = x.from
+		}
+	}
+	if r.AsIs != nil {
+		p.tiering.AsItIs = *r.AsIs
+	}
+	if r.FlushAge != 0 {
+		p.tiering.MaxAge = r.FlushAge
+	}
+	if r.FlushRows != 0 {
+		p.tiering.MaxRows = r.FlushRows
+	}
+	if r.FlushBytes != 0 {
+		p.tiering.MaxBytes = r.FlushBytes
+	}
+	if r.Memory != 0 {
+		p.tiering.MemoryBudget = r.Memory
+	}
+	if p.tiering.UntilEnd {
+		s.group.name = ""
+	}
+	return &s, flags.finish(&s, proc)
+}

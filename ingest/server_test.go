@@ -1,0 +1,71 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func TestServer(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	sup := NewSupervisor(ctx, SupervisorConfig{Once: true})
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "some_gauge"}))
+	s, err := Serve(ctx, "127.0.0.1:0", sup, reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	get := func(path string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Addr().String()+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(body)
+	}
+	ended := make(chan struct{})
+	goOn := make(chan struct{})
+	sup.Apply([]Job{{Name: "x", Run: func(_ context.Context, ready func()) error {
+		ready()
+		close(ended)
+		<-goOn
+		return errors.New("broken at last")
+	}}})
+	<-ended
+	if code, body := get("/readyz"); code != 200 || !strings.Contains(body, `"state":"running"`) {
+		t.Errorf("readyz: %d %s", code, body)
+	}
+	if _, body := get("/metrics"); !strings.Contains(body, "some_gauge 0") {
+		t.Errorf("metrics: %s", body)
+	}
+	close(goOn)
+	if err := sup.Wait(); err == nil {
+		t.Error("no error")
+	}
+	if code, body := get("/readyz"); code != 503 || !strings.Contains(body, "broken at last") {
+		t.Errorf("readyz after a failure: %d %s", code, body)
+	}
+	if code, _ := get("/healthz"); code != 200 {
+		t.Errorf("healthz: %d", code)
+	}
+}
