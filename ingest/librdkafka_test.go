@@ -3,6 +3,7 @@ package ingest
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -102,6 +103,37 @@ func TestSettingsAreDocumented(t *testing.T) {
 	for name := range settings {
 		if !strings.Contains(string(raw), "`"+name+"`") {
 			t.Errorf("docs/kafka-delta-ingest.md does not speak of %s", name)
+		}
+	}
+}
+
+// The tests that the page names as its proof are there.
+func TestThePageNamesRealTests(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join("..", "docs", "kafka-delta-ingest.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := map[string]bool{}
+	err = filepath.WalkDir("..", func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		src, err := os.ReadFile(path)
+		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(string(src), -1) {
+			have[m[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(string(raw), -1)
+	if len(named) < 50 {
+		t.Errorf("the page names only %d tests", len(named))
+	}
+	for _, m := range named {
+		if !have[m[1]] {
+			t.Errorf("there is no %s", m[1])
 		}
 	}
 }

@@ -126,6 +126,7 @@ func (s *session) landed(r result) error {
 	}
 	for _, p := range r.parts {
 		delete(s.parts, p)
+		s.t.stats.left(p)
 		s.t.release(p)
 	}
 	if len(r.ranges) > 0 {

@@ -81,7 +81,6 @@ func (t *Tierer) newSession(ctx context.Context) (*session, error) {
 		look:       make(chan struct{}, 1), failed: make(chan error, 1), flushed: make(chan result, 1),
 		parts: map[int32]member{},
 	}
-	t.stats.began(s.budget)
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	err = s.checkTopic(ctx)
 	if err == nil {
@@ -179,6 +178,7 @@ func (s *session) run(stop context.Context) (err error) {
 		s.drain()
 		s.t.stats.inFlight(s.budget.peak)
 	}()
+	s.t.stats.began(s.budget)
 	if err := s.joinAll(stop); err != nil {
 		return err
 	}

@@ -92,10 +92,20 @@ func (c *counters) uploaded(took time.Duration) {
 	c.uploads.Observe(took.Seconds())
 }
 
+// began is for a new session, which joins its partitions anew.
 func (c *counters) began(b *budget) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.budget = b
+	clear(c.s.LakeEnd)
+}
+
+// left forgets a partition: its lag is another process's now.
+func (c *counters) left(partition int32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.s.LakeEnd, partition)
+	delete(c.times, partition)
 }
 
 func (c *counters) joined(partition int32, next record.Offset, b broker.Bounds) {

@@ -32,8 +32,9 @@ type ingestFlags struct {
 	schemaFile string
 	onGap      string
 	start      string
-	routes     string // file of many streams
-	http       string // address of metrics and health; empty: none
+	routes     string             // file of many streams
+	http       string             // address of metrics and health; empty: none
+	statsd     *ingest.OldMetrics // nil: none
 	old        oldIngestFlags
 }
 

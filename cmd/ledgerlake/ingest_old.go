@@ -30,6 +30,7 @@ type oldIngestFlags struct {
 	dlqForms   []string
 	settings   []string
 	statsd     string
+	dogstatsd  bool
 	json       string
 	avro       string
 	soeAvro    string
@@ -65,6 +66,7 @@ func (o *oldIngestFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVarP(&o.checkpoint, "checkpoints", "c", false, "taken and not needed: checkpoints are written as the table's delta.checkpointInterval says")
 	fs.StringArrayVarP(&o.settings, "kafka-setting", "K", nil, "librdkafka setting NAME=VALUE; may be repeated. What has no counterpart is refused")
 	fs.StringVarP(&o.statsd, "statsd-endpoint", "s", "localhost:8125", "address for statsd metrics under the old names, when it is given")
+	fs.BoolVar(&o.dogstatsd, "statsd-tags", false, "with --statsd-endpoint: topic, app and table as DogStatsD tags")
 	fs.StringVar(&o.json, "json", "", "values are JSON; an http address is that of a schema registry")
 	fs.StringVar(&o.avro, "avro", "", "values are Avro: empty or a schema file for object containers, an http address for a schema registry")
 	fs.StringVar(&o.soeAvro, "soe-avro", "", "values are single-object Avro: a schema file or a folder of them")
@@ -120,6 +122,9 @@ func (o *oldIngestFlags) takeOver(cmd *cobra.Command, args []string, f *ingestFl
 	apply("ends-at-latest-offsets", "until-latest", func() error { p.tiering.UntilEnd = o.untilEnd; return nil })
 	apply("consumer-group", "group", func() error { f.stream.group.name = o.group; return nil })
 	apply("auto-offset-reset", "start", func() (err error) { f.start, err = ingest.ParseReset(o.reset); return err })
+	if fs.Changed("statsd-endpoint") { // the old program sent them to localhost:8125 unasked
+		f.statsd = &ingest.OldMetrics{Addr: o.statsd, Prefix: os.Getenv("KDI_METRICS_PREFIX"), Tags: o.dogstatsd}
+	}
 	apply("dlq-table-location", "", func() error { p.deadURL = o.dlq; return nil })
 	if old && p.tiering.UntilEnd && !fs.Changed("group") {
 		f.stream.group.name = "" // a bounded run reads all partitions; what another one wrote meanwhile is not written again

@@ -26,6 +26,7 @@ type ingestProcess struct {
 	openStore  func(ctx context.Context, url string) (objstore.Store, error)
 	committers *rpc.Client // nil: the store alone orders versions
 	registry   *prometheus.Registry
+	statsd     *ingest.OldMetrics // nil: none
 	log        *slog.Logger
 
 	mu      sync.Mutex
@@ -34,7 +35,7 @@ type ingestProcess struct {
 }
 
 func (f *ingestFlags) open(cmd *cobra.Command) (_ *ingestProcess, err error) {
-	p := &ingestProcess{openStore: f.store.open, registry: prometheus.NewRegistry(), streams: map[string]*ingestStream{}}
+	p := &ingestProcess{openStore: f.store.open, registry: prometheus.NewRegistry(), statsd: f.statsd, streams: map[string]*ingestStream{}}
 	p.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if p.log, err = newLogger(cmd); err != nil {
 		return nil, err
@@ -146,7 +147,17 @@ func (s *ingestStream) run(ctx context.Context, proc *ingestProcess, ready func(
 		}()
 	}
 	ready()
-	err = tr.Run(ctx)
+	if proc.statsd == nil {
+		err = tr.Run(ctx)
+		return tr.Stats(), err
+	}
+	err = runBeside(ctx, tr.Run, func(ctx context.Context) {
+		o := *proc.statsd
+		o.Logger = proc.log
+		if err := o.Run(ctx, s.plan.topic, s.plan.app, s.plan.tableURL, tr.Stats); err != nil {
+			proc.log.Warn("no metrics go to statsd", "error", err)
+		}
+	})
 	return tr.Stats(), err
 }
 
