@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -16,6 +18,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/committer/rpc"
 	"github.com/ledgerlake/ledgerlake/ingest"
 	"github.com/ledgerlake/ledgerlake/objstore"
+	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/tiering"
 )
 
@@ -135,29 +138,26 @@ func (s *ingestStream) run(ctx context.Context, proc *ingestProcess, ready func(
 		return tiering.Stats{}, err
 	}
 	defer func() { err = errors.Join(err, tr.Close()) }()
+	beside := []func(context.Context){}
 	if s.group.name != "" {
 		g, err := s.join(ctx, proc.kafka, tr)
 		if err != nil {
 			return tiering.Stats{}, err
 		}
-		defer func() {
-			if err := g.Close(context.WithoutCancel(ctx)); err != nil { // the table is right all the same
-				proc.log.Warn("could not leave the group; others get the partitions after its session timeout", "group", s.group.name, "error", err)
+		defer s.leave(ctx, g)
+		beside = append(beside, func(ctx context.Context) { s.tell(ctx, g, tr) })
+	}
+	if proc.statsd != nil {
+		beside = append(beside, func(ctx context.Context) {
+			o := *proc.statsd
+			o.Logger = proc.log
+			if err := o.Run(ctx, s.plan.topic, s.plan.app, s.plan.tableURL, tr.Stats); err != nil {
+				proc.log.Warn("no metrics go to statsd", "error", err)
 			}
-		}()
+		})
 	}
 	ready()
-	if proc.statsd == nil {
-		err = tr.Run(ctx)
-		return tr.Stats(), err
-	}
-	err = runBeside(ctx, tr.Run, func(ctx context.Context) {
-		o := *proc.statsd
-		o.Logger = proc.log
-		if err := o.Run(ctx, s.plan.topic, s.plan.app, s.plan.tableURL, tr.Stats); err != nil {
-			proc.log.Warn("no metrics go to statsd", "error", err)
-		}
-	})
+	err = runBeside(ctx, tr.Run, beside...)
 	return tr.Stats(), err
 }
 
@@ -181,4 +181,44 @@ func (s *ingestStream) checkDeadLetters(ctx context.Context) error {
 		return err
 	}
 	return tab.Close()
+}
+
+// leaveTimeout bounds the good-bye to the group: without it the others wait for the session timeout.
+const leaveTimeout = 10 * time.Second
+
+func (s *ingestStream) leave(ctx context.Context, g *kafka.Group) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer cancel()
+	if err := g.Close(ctx); err != nil { // the table is right all the same
+		s.plan.log.Warn("could not leave the group; others get the partitions after its session timeout", "group", s.group.name, "error", err)
+	}
+}
+
+// tellEvery is how often the positions are written to Kafka.
+const tellEvery = 5 * time.Second
+
+// tell writes the positions of our partitions to Kafka, for those who watch a group's lag there. Nothing reads them back,
+// so a failure is no harm.
+func (s *ingestStream) tell(ctx context.Context, g *kafka.Group, tr *tiering.Tierer) {
+	tick := time.NewTicker(tellEvery)
+	defer tick.Stop()
+	told := map[record.TopicPartition]record.Offset{}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		fresh := map[record.TopicPartition]record.Offset{}
+		for p, end := range tr.Stats().LakeEnd {
+			if tp := (record.TopicPartition{Topic: s.plan.topic, Partition: p}); told[tp] != end {
+				fresh[tp] = end
+			}
+		}
+		if err := g.Commit(ctx, fresh); err != nil {
+			s.plan.log.Debug("positions are not shown in Kafka", "group", s.group.name, "error", err)
+			continue
+		}
+		maps.Copy(told, fresh)
+	}
 }

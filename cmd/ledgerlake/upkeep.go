@@ -128,11 +128,13 @@ func (u *upkeep) clean(ctx context.Context, t *table.Table) error {
 	return err
 }
 
-// runBeside runs other until main ends, and waits for both.
-func runBeside(ctx context.Context, main func(context.Context) error, other func(context.Context)) error {
+// runBeside runs others until main ends, and waits for all.
+func runBeside(ctx context.Context, main func(context.Context) error, others ...func(context.Context)) error {
 	side, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
-	wg.Go(func() { other(side) })
+	for _, other := range others {
+		wg.Go(func() { other(side) })
+	}
 	err := main(ctx)
 	cancel()
 	wg.Wait()

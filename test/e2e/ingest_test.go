@@ -202,6 +202,19 @@ func TestScaling(t *testing.T) {
 	spread(2)
 	acked := load.Stop(t)
 	awaitRows(t, table, len(acked))
+	harness.Eventually(t, 2*time.Minute, func() error { // Kafka's own tool shows the group's positions
+		out, complaints := harness.KafkaTool(t, nil, "consumer.group.ConsumerGroupCommand", "--bootstrap-server", k.Addr, "--describe", "--group", "g")
+		caught := 0
+		for line := range strings.Lines(out) {
+			if f := strings.Fields(line); len(f) > 5 && f[1] == "events" && f[5] == "0" {
+				caught++
+			}
+		}
+		if caught != partitions {
+			return fmt.Errorf("%d partitions have no lag by Kafka's tool:\n%s%s", caught, out, complaints)
+		}
+		return nil
+	})
 	for addr, p := range procs {
 		calm(addr)
 		n, err := metric(t, addr, "ledgerlake_tiering_rows_total")
