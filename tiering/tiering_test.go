@@ -511,8 +511,14 @@ func TestGroup(t *testing.T) {
 	r.waitFetched(t)
 	a.Revoke(ctx, []int32{2, 3}) // commits them, and what is buffered of the others with them
 	committed := a.Stats().Rows
-	if s := a.Stats(); s.LakeEnd[2] == 0 || s.LakeEnd[3] == 0 {
-		t.Errorf("revoked partitions were not committed: %+v", s)
+	_, snap := rows(t, r.store)
+	for _, p := range []int32{2, 3} {
+		if end, ok := table.LakeEnd(snap, "orders", p); !ok || end == 0 {
+			t.Errorf("partition %d was revoked and not committed: %+v", p, a.Stats())
+		}
+		if _, shown := a.Stats().Lag[p]; shown {
+			t.Errorf("partition %d is another process's, and its lag is still shown", p)
+		}
 	}
 	b.Assign(ctx, []int32{2, 3})
 	r.fill(50, 10)
@@ -533,7 +539,7 @@ func TestGroup(t *testing.T) {
 		}
 	}
 	r.check()
-	if committed == 0 || a.Stats().LakeEnd[0] != 150 {
+	if committed == 0 || a.Stats().Rows < 100 { // the positions are checked above; whose they were at the stop is chance
 		t.Errorf("a: %+v", a.Stats())
 	}
 }
