@@ -74,8 +74,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("decode value: %s: %s (byte %d)", e.Path, e.Reason, e.Pos)
 }
 
-// under puts one more step in front of the path, on the way out of the nesting.
-func (e *Error) under(step string) {
+// Under puts one more step in front of the path, on the way out of the nesting.
+func (e *Error) Under(step string) {
 	switch {
 	case e.Path == "":
 		e.Path = step

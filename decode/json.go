@@ -217,6 +217,6 @@ func (d *JSON) unexpected(b []byte, i int, want string) int {
 
 // at puts a step in front of the path of a failure that passes by.
 func (d *JSON) at(step string) int {
-	d.err.under(step)
+	d.err.Under(step)
 	return -1
 }

@@ -29,15 +29,9 @@ type SampleConfig struct {
 // have: JSON columns when every sampled value that is not null is a JSON object, else raw. It waits until
 // the topic has a record.
 func Infer(ctx context.Context, src broker.Source, topic string, cfg SampleConfig) (format string, payload *arrow.Schema, err error) {
-	if cfg.Records == 0 {
-		cfg.Records = 1000
-	}
-	if cfg.Settle == 0 {
-		cfg.Settle = time.Second
-	}
-	values, err := sample(ctx, src, topic, cfg)
+	values, err := Sample(ctx, src, topic, cfg)
 	if err != nil {
-		return "", nil, fmt.Errorf("sample topic %s: %w", topic, err)
+		return "", nil, err
 	}
 	raw := arrow.NewSchema(nil, nil)
 	if len(values) == 0 {
@@ -48,6 +42,21 @@ func Infer(ctx context.Context, src broker.Source, topic string, cfg SampleConfi
 		return FormatRaw, raw, nil //nolint:nilerr // not JSON is an answer here, not a failure
 	}
 	return FormatJSON, payload, nil
+}
+
+// Sample gives the first values of a topic that are not null. It waits until the topic has a record.
+func Sample(ctx context.Context, src broker.Source, topic string, cfg SampleConfig) ([][]byte, error) {
+	if cfg.Records == 0 {
+		cfg.Records = 1000
+	}
+	if cfg.Settle == 0 {
+		cfg.Settle = time.Second
+	}
+	values, err := sample(ctx, src, topic, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("sample topic %s: %w", topic, err)
+	}
+	return values, nil
 }
 
 // sample collects values that are not null, of all partitions.

@@ -261,11 +261,11 @@ func (w *worker) record(ctx context.Context, partition int32, cur *cursor, rec *
 		}
 		err = cur.rows.dec.Append(rec.Value)
 	}
-	var away *decode.UnavailableError
-	if errors.As(err, &away) {
-		return fmt.Errorf("%s offset %d: %w", w.s.t.tp(partition), rec.Offset, err) // the session ends, Run pauses and tries again
-	}
 	if err != nil {
+		var away *decode.UnavailableError
+		if errors.As(err, &away) {
+			return fmt.Errorf("%s offset %d: %w", w.s.t.tp(partition), rec.Offset, err) // the session ends, Run pauses and tries again
+		}
 		w.bury(newDeadLetter(partition, rec, err))
 		return nil
 	}

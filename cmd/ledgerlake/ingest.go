@@ -81,7 +81,8 @@ func (f *ingestFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.stream.group.name, "group", "", "share the partitions with other processes of this consumer group")
 	fs.StringVar(&f.stream.group.instance, "group-instance", "", "with --group: a name of this process that stays over restarts, so that a short one moves no partition")
 	fs.DurationVar(&f.stream.group.session, "session-timeout", 45*time.Second, "with --group: partitions of a process that died go to others after this")
-	fs.StringVar(&p.format, "format", "auto", "values: json (columns), raw (bytes), or auto (look at the first records of a new table)")
+	fs.StringVar(&p.format, "format", "auto", formatHelp)
+	p.decode.register(fs)
 	fs.StringVar(&f.schemaFile, "schema", "", "file with the payload columns of a new table, a Delta schema in JSON")
 	fs.StringVar(&f.start, "start", "earliest", "where to begin when the table has no position: earliest, latest, or a time such as 2026-11-01T00:00:00Z")
 	fs.StringVar(&f.onGap, "on-gap", "fail", "when the log has dropped records that the table lacks: fail, earliest or latest (go on there with a report)")
@@ -179,6 +180,9 @@ func (f *ingestFlags) finish(s *ingestStream, proc *ingestProcess) (err error) {
 		if p.schema, err = readSchema(f.schemaFile); err != nil {
 			return err
 		}
+	}
+	if err := p.openFormat(); err != nil {
+		return err
 	}
 	if p.app == "" {
 		p.app = p.topic

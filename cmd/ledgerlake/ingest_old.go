@@ -204,18 +204,16 @@ func (o *oldIngestFlags) client(fs *pflag.FlagSet, f *ingestFlags) error {
 
 // formats refuses what is not there.
 func (o *oldIngestFlags) formats(fs *pflag.FlagSet, p *topicPlan) error {
-	registry := strings.HasPrefix(o.json, "http")
+	name, err := o.oldFormat(fs, &p.decode)
 	switch {
+	case err != nil:
+		return err
 	case len(o.transforms) > 0 || len(o.dlqForms) > 0:
 		return errors.New("--transform and --dlq-transform are not there yet")
-	case registry || fs.Changed("avro") || fs.Changed("soe-avro"):
-		return errors.New("--avro, --soe-avro and --json with a registry are not there yet: values must be plain JSON")
-	case o.gzip:
-		return errors.New("--decompress-gzip is not there yet")
-	case fs.Changed("json") && fs.Changed("format"):
-		return errors.New("--json and --format say the same: give one")
-	case fs.Changed("json"):
-		p.format = "json"
+	case name != "" && fs.Changed("format"):
+		return errors.New("--format says what --json, --avro, --soe-avro and --decompress-gzip say: give one")
+	case name != "":
+		p.format = name
 	}
 	return nil
 }

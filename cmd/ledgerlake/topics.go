@@ -13,6 +13,7 @@ import (
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/committer/rpc"
+	"github.com/ledgerlake/ledgerlake/decode"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/table"
@@ -27,7 +28,9 @@ type topicPlan struct {
 	openStore func(ctx context.Context, url string) (objstore.Store, error)
 	tableURL  string
 	deadURL   string        // table of dead letters; empty: beside the table
-	format    string        // auto, json or raw
+	format    string        // auto, or the name of a format
+	decode    formatFlags   // what the format needs
+	values    decode.Format // nil: json or raw
 	schema    *arrow.Schema // payload columns of a new table; nil: inferred from records
 	tiering   tiering.Config
 	group     *rpc.Client // that commits; nil: the store alone
@@ -56,6 +59,11 @@ func (p *topicPlan) openTable(ctx context.Context) (*table.Table, string, error)
 	}
 	format, payload := p.format, p.schema
 	switch {
+	case p.values != nil && payload == nil:
+		if payload, err = p.columns(ctx); err != nil {
+			return nil, "", err
+		}
+	case p.values != nil:
 	case payload != nil:
 		format = tiering.FormatJSON
 	case format == tiering.FormatRaw:
@@ -76,6 +84,31 @@ func (p *topicPlan) openTable(ctx context.Context) (*table.Table, string, error)
 	}
 	p.log.Info("table is ready", "topic", p.topic, "table", p.tableURL, "format", format, "columns", payload.NumFields())
 	return t, format, nil
+}
+
+// openFormat makes the format that is neither json nor raw.
+func (p *topicPlan) openFormat() error {
+	f, err := p.decode.open(p.format)
+	if err == nil && f != nil {
+		p.values = f
+	}
+	return err
+}
+
+// columns are those of a new table: the format knows them, or tells them by the first records.
+func (p *topicPlan) columns(ctx context.Context) (*arrow.Schema, error) {
+	s, err := p.values.Columns(ctx, nil)
+	if !errors.Is(err, decode.ErrNoSamples) {
+		return s, err
+	}
+	samples, err := tiering.Sample(ctx, p.source, p.topic, tiering.SampleConfig{})
+	if err != nil {
+		return nil, err
+	}
+	if s, err = p.values.Columns(ctx, samples); err != nil {
+		return nil, fmt.Errorf("topic %s: columns of a new table: %w", p.topic, err)
+	}
+	return s, nil
 }
 
 // formatOf gives the format of the values of a table that is there: what the user says, or what its columns tell.
@@ -111,6 +144,9 @@ func (p *topicPlan) tierer(ctx context.Context, t *table.Table, format string) (
 	cfg := p.tiering
 	cfg.Source, cfg.Topic, cfg.App = p.source, p.topic, p.app
 	cfg.Table, cfg.Format, cfg.Logger = t, format, p.log
+	if p.values != nil {
+		cfg.NewDecoder = p.values.NewDecoder
+	}
 	cfg.Committer = committerOf(p.group, t)
 	cfg.DeadLetterStore = func(ctx context.Context) (objstore.Store, error) {
 		return p.openStore(ctx, p.deadLetters())

@@ -106,6 +106,9 @@ func (c *Bool) AppendNull() {
 // AppendZero adds the value false.
 func (c *Bool) AppendZero() { c.Append(false) }
 
+// Value is row i; a null one is false.
+func (c *Bool) Value(i int) bool { return c.vals[i/8]&(1<<(i%8)) != 0 }
+
 // Len is the number of rows.
 func (c *Bool) Len() int { return c.n }
 

@@ -129,6 +129,9 @@ func (c *List) Append() {
 	c.offsets = append(c.offsets, int32(c.elem.Len()))
 }
 
+// Elements is the number of elements in the first n rows.
+func (c *List) Elements(n int) int { return int(c.offsets[n]) }
+
 // AppendNull adds a null row.
 func (c *List) AppendNull() {
 	c.null(len(c.offsets) - 1)

@@ -27,6 +27,7 @@ var sdks = map[string][]string{
 	"github.com/twmb/franz-go/pkg/kgo":   {"broker/kafka"},
 	"github.com/twmb/franz-go/pkg/kadm":  {"broker/kafka"},
 	"github.com/twmb/franz-go/pkg/kmsg":  {"broker/kafka", "broker/wire"},
+	"github.com/twmb/franz-go/pkg/sr":    {"internal/registry"},
 	"github.com/aws/aws-sdk-go-v2":       {"objstore/s3"},
 	"github.com/aws/smithy-go":           {"objstore/s3"},
 	"golang.org/x/oauth2":                {"objstore/gs"},

@@ -18,6 +18,16 @@ func DynamoPython(t testing.TB) string {
 	return filepath.Join(dir, "bin", "python")
 }
 
+// FormatsPython gives the interpreter with the libraries that write Avro and Protobuf.
+func FormatsPython(t testing.TB) string {
+	t.Helper()
+	dir := filepath.Join(cache(t), "venv-formats")
+	if _, err := os.Stat(filepath.Join(dir, "installed")); err != nil {
+		Missing(t, "the Python environment of the tests of formats", "run 'make services'")
+	}
+	return filepath.Join(dir, "bin", "python")
+}
+
 // DynamoDB starts a server of the DynamoDB protocol and gives its URL. It is set in the environment, too.
 func DynamoDB(t *testing.T) string {
 	t.Helper()

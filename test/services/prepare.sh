@@ -25,6 +25,7 @@ try python "foreign readers and Python clients" "$here/venv.sh"
 try kafka "real Kafka and its Java tools" "$here/kafka.sh" prepare
 try dynalite "the lock table of versions" "$here/npm.sh" prepare dynalite
 try python-dynamo "delta-rs beside us on the lock table" "$here/venv.sh" dynamo
+try python-formats "values written by other software" "$here/venv.sh" formats
 try azurite "the Azure store" "$here/npm.sh" prepare azurite
 if [ "${CI:-}" = true ] || [ -n "${LEDGERLAKE_S3:-}" ] || [ -x "$cache/bin/versitygw" ]; then
   try versitygw "the S3 server's tests" "$here/versitygw.sh" prepare
