@@ -182,6 +182,9 @@ func (c *logCheck) version(s *state, v Version, checkpoints []*checkpoint) (*sta
 			s = own
 			if ok {
 				s.stamp(f, nil)
+				if err := s.readTimestamp(c.ctx, c.store, f); err != nil {
+					return nil, err
+				}
 			}
 			continue
 		}

@@ -141,11 +141,9 @@ func isOn(conf map[string]string, key string) bool { return strings.EqualFold(co
 // cannot keep are an error that names them.
 func neededFeatures(s *StructType, conf map[string]string) ([]string, error) {
 	var need, refused []string
-	walkFields(s, "", func(path string, f *StructField) {
-		if f.Type == TimestampNTZ && !slices.Contains(need, "timestampNtz") {
-			need = append(need, "timestampNtz")
-		}
-	})
+	if holdsType(s, TimestampNTZ) {
+		need = append(need, "timestampNtz")
+	}
 	for k, v := range conf {
 		on := strings.EqualFold(v, "true")
 		name, isFeature := strings.CutPrefix(k, "delta.feature.")

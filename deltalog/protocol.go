@@ -84,11 +84,11 @@ func cannotWrite(p *Protocol, m *Metadata, s *StructType) ([]string, error) {
 	case mode != "none" && !slices.Contains(p.Features(), "columnMapping"):
 		missing = append(missing, "column mapping mode "+mode+" without the feature in the protocol")
 	}
-	walkFields(s, "", func(path string, f *StructField) {
-		if f.Type == Variant {
-			missing = append(missing, "variant column "+path)
+	for _, f := range s.Fields {
+		if holdsType(f.Type, Variant) {
+			missing = append(missing, "variant column "+f.Name)
 		}
-	})
+	}
 	return missing, nil
 }
 
@@ -131,6 +131,19 @@ func walkFields(t DataType, prefix string, visit func(path string, f *StructFiel
 		walkFields(t.Key, prefix+"key.", visit)
 		walkFields(t.Value, prefix+"value.", visit)
 	}
+}
+
+// holdsType says whether a type has the given one anywhere in it: in elements of arrays and maps too.
+func holdsType(t DataType, want Primitive) bool {
+	switch t := t.(type) {
+	case *StructType:
+		return slices.ContainsFunc(t.Fields, func(f StructField) bool { return holdsType(f.Type, want) })
+	case *ArrayType:
+		return holdsType(t.Element, want)
+	case *MapType:
+		return holdsType(t.Key, want) || holdsType(t.Value, want)
+	}
+	return t == want
 }
 
 func unsupported(write bool, missing []string) error {

@@ -123,7 +123,7 @@ func TestCreateProtocol(t *testing.T) {
 	} {
 		s := testSchema()
 		if c.ntz {
-			s.Fields = append(s.Fields, StructField{Name: "t", Type: TimestampNTZ, Nullable: true})
+			s.Fields = append(s.Fields, StructField{Name: "t", Type: &MapType{Key: String, Value: &ArrayType{Element: TimestampNTZ}}, Nullable: true})
 		}
 		l, err := Create(t.Context(), mem.New(), CreateOptions{Schema: s, Configuration: c.conf}, Config{})
 		if c.refused {

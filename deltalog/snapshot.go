@@ -50,6 +50,9 @@ func (s *Snapshot) Metadata() *Metadata { return s.metadata }
 // Schema gives the table's schema.
 func (s *Snapshot) Schema() *StructType { return s.schema }
 
+// PartitionNames gives the partition columns as Add.PartitionValues names them: by physical name under column mapping.
+func (s *Snapshot) PartitionNames() []string { return s.metadata.fileNames(s.schema) }
+
 // ReaderFeatures names what a reader of the data files must handle, sorted: the listed features of a protocol
 // with reader version 3, and columnMapping for version 2 when the table uses it. Empty for plain Parquet.
 func (s *Snapshot) ReaderFeatures() []string {

@@ -114,6 +114,22 @@ func (m mapping) physicalType(dt deltalog.DataType, t arrow.DataType) (arrow.Dat
 	return t, nil
 }
 
+// stored gives columns as a new data file has them. Files get the ids in both modes, as the protocol says.
+func (m mapping) stored(columns *arrow.Schema) (*arrow.Schema, error) {
+	if m.mode == "" {
+		return columns, nil
+	}
+	m.mode = "id"
+	out := columns.Fields() // a copy
+	for i := range out {
+		var err error
+		if out[i], err = m.field(out[i]); err != nil {
+			return nil, err
+		}
+	}
+	return arrow.NewSchema(out, nil), nil
+}
+
 // names gives system columns as data files call them; those that the schema lost keep their name.
 func (m mapping) names(n Names) Names {
 	if m.mode == "" {
@@ -171,6 +187,20 @@ func typeHasIDs(t arrow.DataType) bool {
 		return typeHasIDs(t.KeyType()) || typeHasIDs(t.ItemType())
 	}
 	return false
+}
+
+// renameColumns gives the same rows under a schema that differs in names only.
+func renameColumns(rb arrow.RecordBatch, schema *arrow.Schema) arrow.RecordBatch {
+	if rb.Schema() == schema {
+		rb.Retain()
+		return rb
+	}
+	columns := make([]arrow.Array, rb.NumCols())
+	for i, f := range schema.Fields() {
+		columns[i] = rename(rb.Column(i), f.Type)
+		defer columns[i].Release()
+	}
+	return array.NewRecordBatch(schema, columns, rb.NumRows())
 }
 
 // rename gives the same data under a type that differs in names only.

@@ -142,6 +142,52 @@ func TestColumnMapping(t *testing.T) {
 		if n != 1 {
 			t.Fatalf("%d rows of a range, want 1", n)
 		}
+		writeMapped(t, tb, c.mode)
+	}
+}
+
+// writeMapped adds a file to the mapped table: its columns, ids, statistics and partition values go by the mapping.
+func writeMapped(t *testing.T, tb *Table, mode string) {
+	t.Helper()
+	if _, err := tb.NewFileWriter(t.Context(), WriterOptions{PartitionValues: map[string]*string{"part": nil}}); err == nil || !strings.Contains(err.Error(), "col-part") {
+		t.Fatal(err)
+	}
+	w, err := tb.NewFileWriter(t.Context(), WriterOptions{PartitionValues: map[string]*string{"col-part": nil}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rb, _, err := array.RecordFromJSON(memory.DefaultAllocator, w.Schema(), strings.NewReader(
+		`[{"_partition":0,"_offset":7,"nest":{"a":9,"b":[{"x":3,"y":"three"}]},"gone":4}]`))
+	if err == nil {
+		err = w.Write(rb)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	add, err := w.Close(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `"minValues":{"col-p":0,"col-o":7,"col-n":{"col-a":9},"col-gone":4}`
+	if !strings.Contains(add.Stats, want) {
+		t.Fatalf("statistics %s, want %s", add.Stats, want)
+	}
+	if _, err := tb.Log.Commit(t.Context(), deltalog.Commit{Operation: "WRITE", Adds: []deltalog.Add{add}, BlindAppend: true}); err != nil {
+		t.Fatal(err)
+	}
+	snap, err := tb.Refresh(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for rb, err := range tb.Scan(t.Context(), snap, ScanOptions{Ranges: []Range{{0, 7, 8}}}) {
+		if err != nil {
+			t.Fatal(mode, err)
+		}
+		got = appendText(got, rb)
+	}
+	if want := `0 | 7 | {"a":9,"b":[{"x":3,"y":"three"}]} | (null) | 4 | `; len(got) != 1 || got[0] != want {
+		t.Fatalf("mode %s: %q, want %q", mode, got, want)
 	}
 }
 

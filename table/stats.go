@@ -55,22 +55,23 @@ type statsNode struct {
 	wanted bool
 }
 
-// statsTree is what statistics a file of these columns gets.
-func statsTree(schema *arrow.Schema, c statsColumns) []*statsNode {
+// statsTree is what statistics a file of these columns gets: settings go by the table's names, statistics have the
+// file's.
+func statsTree(columns, stored *arrow.Schema, c statsColumns) []*statsNode {
 	leaf := 0
-	return statsNodes(schema.Fields(), nil, c, &leaf)
+	return statsNodes(columns.Fields(), stored.Fields(), nil, "", c, &leaf)
 }
 
-func statsNodes(fields []arrow.Field, prefix []string, c statsColumns, leaf *int) []*statsNode {
+func statsNodes(fields, stored []arrow.Field, path []string, prefix string, c statsColumns, leaf *int) []*statsNode {
 	out := make([]*statsNode, len(fields))
 	for i, f := range fields {
-		n := &statsNode{name: f.Name, path: append(prefix[:len(prefix):len(prefix)], f.Name), typ: f.Type}
+		n := &statsNode{name: stored[i].Name, path: append(path[:len(path):len(path)], stored[i].Name), typ: f.Type}
 		out[i] = n
 		if t, ok := f.Type.(*arrow.StructType); ok {
-			n.kids = statsNodes(t.Fields(), n.path, c, leaf)
+			n.kids = statsNodes(t.Fields(), stored[i].Type.(*arrow.StructType).Fields(), n.path, prefix+f.Name+".", c, leaf)
 			continue
 		}
-		n.wanted = c.wants(strings.Join(n.path, "."), *leaf)
+		n.wanted = c.wants(prefix+f.Name, *leaf)
 		*leaf++
 	}
 	return out

@@ -34,7 +34,7 @@ func statsOfArrays(schema *arrow.Schema, c statsColumns, a ...arrow.Array) strin
 	if err != nil {
 		return err.Error()
 	}
-	return statsJSON(w, statsTree(schema, c), c.prefix)
+	return statsJSON(w, statsTree(schema, schema, c), c.prefix)
 }
 
 func TestStatsVectors(t *testing.T) {

@@ -20,7 +20,8 @@ import (
 type WriterOptions struct {
 	// Snapshot whose schema the file is written for. Default: that of Open or the last Refresh.
 	Snapshot *deltalog.Snapshot
-	// PartitionValues, serialized, of a table with partition columns. Batches then lack these columns.
+	// PartitionValues of a table with partition columns, as the add action has them: serialized, and under column
+	// mapping by physical name. Batches then lack these columns.
 	PartitionValues map[string]*string
 	// RowGroupBytes and RowGroupRows end a row group, whichever comes first: raw bytes, default 32 MiB, and
 	// rows, default 1 Mi.
@@ -45,13 +46,14 @@ func (o WriterOptions) validate() error {
 	if o.RowGroupBytes < 0 || o.RowGroupRows < 0 {
 		return fmt.Errorf("file writer options: negative row group size")
 	}
-	for _, c := range o.Snapshot.Metadata().PartitionColumns {
+	columns := o.Snapshot.PartitionNames()
+	for _, c := range columns {
 		if _, ok := o.PartitionValues[c]; !ok {
 			return fmt.Errorf("file writer options: no value for partition column %q", c)
 		}
 	}
-	if len(o.PartitionValues) != len(o.Snapshot.Metadata().PartitionColumns) {
-		return fmt.Errorf("file writer options: values for %d partition columns, the table has %d", len(o.PartitionValues), len(o.Snapshot.Metadata().PartitionColumns))
+	if len(o.PartitionValues) != len(columns) {
+		return fmt.Errorf("file writer options: values for %d partition columns, the table has %d", len(o.PartitionValues), len(columns))
 	}
 	return nil
 }
@@ -60,7 +62,9 @@ func (o WriterOptions) validate() error {
 type FileWriter struct {
 	t      *Table
 	opts   WriterOptions
-	schema *arrow.Schema // of the batches and the file
+	schema *arrow.Schema // of the batches
+	stored *arrow.Schema // the same columns as the file names them
+	opaque string        // the file's column of raw values
 	name   string
 	ctx    context.Context //nolint:containedctx // the object is created late, under the writer's context
 
@@ -86,9 +90,6 @@ func (t *Table) NewFileWriter(ctx context.Context, opts WriterOptions) (*FileWri
 	if err := opts.Snapshot.CheckWritable(); err != nil {
 		return nil, err
 	}
-	if mode := opts.Snapshot.Metadata().MappingMode(); mode != "none" { // the log allows it, this writer names columns plainly
-		return nil, &deltalog.UnsupportedError{Write: true, Features: []string{"column mapping mode " + mode + " in data files"}}
-	}
 	full, err := t.Schema(opts.Snapshot)
 	if err != nil {
 		return nil, err
@@ -97,7 +98,16 @@ func (t *Table) NewFileWriter(ctx context.Context, opts WriterOptions) (*FileWri
 	fields := slices.DeleteFunc(slices.Clone(full.Fields()), func(f arrow.Field) bool {
 		return f.Type.ID() == arrow.NULL || slices.Contains(meta.PartitionColumns, f.Name)
 	})
-	w := &FileWriter{t: t, opts: opts, ctx: ctx, schema: arrow.NewSchema(fields, nil), name: "part-" + uuid.NewString() + ".snappy.parquet"}
+	m, err := mappingOf(opts.Snapshot)
+	if err != nil {
+		return nil, err
+	}
+	batches := arrow.NewSchema(fields, nil)
+	stored, err := m.stored(batches)
+	if err != nil {
+		return nil, err
+	}
+	w := &FileWriter{t: t, opts: opts, ctx: ctx, schema: batches, stored: stored, opaque: m.names(t.Names).Value, name: "part-" + uuid.NewString() + ".snappy.parquet"}
 	if w.order, err = newOrderCheck(w.schema, t.Names); err != nil {
 		return nil, err
 	}
@@ -140,6 +150,8 @@ func (w *FileWriter) write(rb arrow.RecordBatch) error {
 			return err
 		}
 	}
+	rb = renameColumns(rb, w.stored)
+	defer rb.Release()
 	if err := w.groups(rb); err != nil {
 		return err
 	}
@@ -202,8 +214,8 @@ func (w *FileWriter) Held() int64 {
 // start begins to encode.
 func (w *FileWriter) start() (err error) {
 	w.out = output{file: w}
-	w.pq, err = w.t.pool.NewWriter(&w.out, w.schema, parquet.Options{
-		Codec: parquet.Snappy, Opaque: w.t.Names.Value, KeepBytes: decidingBytes(w.statsColumns.prefix),
+	w.pq, err = w.t.pool.NewWriter(&w.out, w.stored, parquet.Options{
+		Codec: parquet.Snappy, Opaque: w.opaque, KeepBytes: decidingBytes(w.statsColumns.prefix),
 	})
 	return err
 }
@@ -297,7 +309,7 @@ func (w *FileWriter) finish() error {
 	if err := w.pq.Close(); err != nil {
 		return err
 	}
-	w.stats = statsJSON(w.pq, statsTree(w.schema, w.statsColumns), w.statsColumns.prefix)
+	w.stats = statsJSON(w.pq, statsTree(w.schema, w.stored, w.statsColumns), w.statsColumns.prefix)
 	return w.out.buf.Flush()
 }
 

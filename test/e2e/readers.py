@@ -26,10 +26,8 @@ def timestamp(v):
     zone = ""
     if v.tzinfo is not None:
         v, zone = v.astimezone(datetime.timezone.utc).replace(tzinfo=None), "Z"
-    text = v.strftime("%Y-%m-%dT%H:%M:%S")
-    if v.microsecond:
-        text += (".%06d" % v.microsecond).rstrip("0")
-    return text + zone
+    text = v.isoformat()  # four digits of the year, which strftime does not give
+    return (text.rstrip("0") if v.microsecond else text) + zone
 
 
 def plain(v):

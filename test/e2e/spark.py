@@ -7,6 +7,7 @@
     widened   makes a table whose columns, a partition column and nested ones among them, got wider types, then prints it
     append    adds rows with column n = FROM..TO-1 and a name, every other column null: append TABLE FROM TO
     stream    reads the table by structured streaming, from its first version, and prints what came
+    property  answers what property.py says, from a file: property FILE
     parquet   prints the rows of Parquet files, in the form of parquetfiles.py: parquet FILE...
 """
 
@@ -129,5 +130,40 @@ def parquet(spark, *files):
             print(MARKED.sub(r"\1", json.dumps({"file": path, "row": out}, allow_nan=False)))
 
 
+class Engine:
+    """Spark as property.py uses an engine."""
+
+    def __init__(self, spark):
+        self.spark = spark
+
+    def frame(self, path):
+        return self.spark.read.format("delta").load(path)
+
+    def rows(self, path):
+        frame = self.frame(path)
+        return [{f.name: value(x, f.dataType) for f, x in zip(frame.schema.fields, row)} for row in frame.collect()]
+
+    def ids(self, path, where):
+        from pyspark.sql import functions as F
+
+        frame = self.frame(path)
+        column = F.col("`%s`" % where["column"].replace("`", "``"))
+        want = where["value"]
+        if where["op"] == "is null":
+            frame = frame.where(column.isNull())
+        else:
+            kind = {"number": "long", "text": None, "boolean": None}.get(where["kind"], where["kind"])
+            want = F.lit(want).cast(kind) if kind else F.lit(want)
+            frame = frame.where({"=": column == want, ">=": column >= want, "<=": column <= want}[where["op"]])
+        return [r[0] for r in frame.select("id").collect()]
+
+
+def property(spark, file):
+    from property import answer
+
+    with open(file) as f:
+        answer(Engine(spark), json.load(f))
+
+
 if __name__ == "__main__":
-    {"read": read, "write": write, "vectors": vectors, "mapped": mapped, "widened": widened, "append": append, "stream": stream, "parquet": parquet}[sys.argv[1]](session(), *sys.argv[2:])
+    {"property": property, "read": read, "write": write, "vectors": vectors, "mapped": mapped, "widened": widened, "append": append, "stream": stream, "parquet": parquet}[sys.argv[1]](session(), *sys.argv[2:])
