@@ -11,7 +11,7 @@ import (
 
 // The log goes up to a checkpoint when its time is over, and not past a version that is leased. I6
 func TestCleanLog(t *testing.T) {
-	r := newRig(t, table.Config{Log: deltalog.Config{CheckpointInterval: 2}, Properties: map[string]string{"delta.logRetentionDuration": "interval 2 days"}})
+	r := newRig(t, table.Config{Log: deltalog.Config{CheckpointInterval: -1}, Properties: map[string]string{"delta.logRetentionDuration": "interval 2 days"}})
 	r.fill(4, 0)
 	want := rows(t, r.table, r.snap())
 	if err := r.table.Log.Checkpoint(t.Context(), r.snap()); err != nil {

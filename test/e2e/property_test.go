@@ -260,3 +260,60 @@ func checkRows(t *testing.T, engine string, j job, got []answer) {
 		t.Errorf("%s, %s: %d rows, want %d", engine, j.name, len(seen), len(j.want.rows))
 	}
 }
+
+// Tables that delta-rs made and changed at random are read alike by us, by delta-rs and by DuckDB: merged, updated,
+// deleted, optimized, restored, vacuumed, with and without checkpoints.
+func TestPropertyWeReadTheirTables(t *testing.T) {
+	harness.Python(t)
+	seed := harness.Seed(t, rand.Uint64N(1<<40))
+	for i := range uint64(harness.Number(t, "LEDGERLAKE_TABLES", 4)) {
+		table := filepath.Join(t.TempDir(), "theirs")
+		harness.RunPython(t, nil, "writers.py", "random", table, fmt.Sprint(seed+i))
+		ours := byID(t, "ledgerlake", readTable(t, table))
+		for _, engine := range []string{"duckdb", "deltars"} {
+			sameByKey(t, "ledgerlake", ours, fmt.Sprintf("%s, seed %d", engine, seed+i), byID(t, engine, foreignRows(t, engine, table)))
+		}
+		harness.Run(t, nil, "check", table)
+	}
+}
+
+// The same for Spark: deletion vectors, both kinds of checkpoints, column mapping, row tracking, optimize, restore.
+func TestPropertyWeReadSparksTables(t *testing.T) {
+	harness.SparkPython(t)
+	seed := harness.Seed(t, rand.Uint64N(1<<40))
+	folder := t.TempDir()
+	n := harness.Number(t, "LEDGERLAKE_TABLES", 4)
+	out := harness.RunSpark(t, "spark.py", "random", folder, fmt.Sprint(seed), fmt.Sprint(n))
+	rows, said := make([][]map[string]any, n), make([]string, n)
+	for line := range bytes.Lines(out) {
+		var a struct {
+			answer
+			Said string
+		}
+		d := json.NewDecoder(bytes.NewReader(line))
+		d.UseNumber()
+		if err := d.Decode(&a); err != nil {
+			t.Fatalf("Spark printed %q: %v", line, err)
+		}
+		if a.Said != "" {
+			said[a.Table] = a.Said
+		} else {
+			rows[a.Table] = append(rows[a.Table], a.Row)
+		}
+	}
+	for i := range n {
+		table := filepath.Join(folder, fmt.Sprint(i))
+		sameByKey(t, "ledgerlake", byID(t, "ledgerlake", readTable(t, table)), "Spark, "+said[i], byID(t, "Spark", rows[i]))
+		harness.Run(t, nil, "check", table)
+		t.Logf("%d rows: %s", len(rows[i]), said[i])
+	}
+}
+
+// byID is byKey for tables that may be empty.
+func byID(t *testing.T, who string, rows []map[string]any) map[int64][]map[string]any {
+	t.Helper()
+	if len(rows) == 0 {
+		return nil
+	}
+	return byKey(t, who, rows)
+}

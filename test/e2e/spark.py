@@ -5,6 +5,7 @@
     vectors   makes a table whose rows were deleted, updated and merged by deletion vectors, then prints it
     mapped    makes a table with column mapping, columns renamed and dropped, and vectors, then prints it
     widened   makes a table whose columns, a partition column and nested ones among them, got wider types, then prints it
+    random    makes tables and changes them at random by what Delta Lake can do, then prints each: random FOLDER SEED N
     append    adds rows with column n = FROM..TO-1 and a name, every other column null: append TABLE FROM TO
     stream    reads the table by structured streaming, from its first version, and prints what came
     property  answers what property.py says, from a file: property FILE
@@ -110,6 +111,67 @@ def widened(spark, path):
     show(spark.read.format("delta").load(path))
 
 
+def some_rows(spark, rng, first):
+    return spark.range(first, first + rng.randrange(1, 200)).selectExpr(
+        "id", "cast(id * 3 as int) i", "if(id % 3 = 0, null, id / 8) f", "concat('t\u00e9xt ', id) text", "cast(concat('b', id) as binary) raw",
+        "date_add(date'1999-12-31', cast(id as int)) day", "timestamp_micros(1600000000000000 + id * 1001) at", "timestamp_ntz'2020-02-03 04:05:06.000007' ntz",
+        "cast(id / 100 as decimal(20, 2)) price", "if(id % 4 = 0, null, array(id, null, id + 1)) list", "map('k', id, concat('x', id), null) pairs",
+        "named_struct('a', id, 'b', if(id % 2 = 0, null, array(named_struct('x', concat('b', id))))) pair", "elt(cast(id % 3 as int) + 1, 'v /=', null, '') part")
+
+
+def random_table(spark, path, rng):
+    settings = {"delta.checkpointInterval": rng.choice(["2", "3", "100"]), "delta.enableDeletionVectors": rng.choice(["true", "false"])}
+    for key, value, of in (("delta.checkpointPolicy", "v2", 2), ("delta.columnMapping.mode", rng.choice(["name", "id"]), 3), ("delta.enableInCommitTimestamps", "true", 3),
+                           ("delta.enableRowTracking", "true", 4), ("delta.checkpoint.writeStatsAsStruct", "true", 2), ("delta.checkpoint.writeStatsAsJson", "false", 3),
+                           ("delta.enableChangeDataFeed", "true", 4)):
+        if rng.randrange(of) == 0:
+            settings[key] = value
+    first = 0
+    writer = some_rows(spark, rng, first).write.format("delta").options(**settings)
+    (writer.partitionBy("part") if rng.randrange(2) else writer).save(path)
+    table, done = "delta.`%s`" % path, []
+    for _ in range(rng.randrange(3, 8)):
+        first += 1000
+        step = rng.choice(["append", "delete", "delete", "update", "merge", "optimize", "zorder", "purge", "restore", "checkpoint"])
+        if step == "append":
+            some_rows(spark, rng, first).write.format("delta").mode("append").save(path)
+        elif step == "delete":
+            spark.sql("DELETE FROM %s WHERE id %% %d = %d" % (table, rng.choice([3, 7, 50]), rng.randrange(3)))
+        elif step == "update":
+            spark.sql("UPDATE %s SET text = 'changed', i = -1 WHERE id %% 11 = %d" % (table, rng.randrange(11)))
+        elif step == "merge":
+            some_rows(spark, rng, first - rng.choice([0, 1000])).createOrReplaceTempView("source")
+            spark.sql("MERGE INTO %s t USING source s ON t.id = s.id WHEN MATCHED THEN UPDATE SET text = 'merged' WHEN NOT MATCHED THEN INSERT *" % table)
+        elif step == "optimize":
+            spark.sql("OPTIMIZE " + table)
+        elif step == "zorder":
+            spark.sql("OPTIMIZE %s ZORDER BY (id)" % table)
+        elif step == "purge":
+            spark.sql("REORG TABLE %s APPLY (PURGE)" % table)
+        elif step == "restore":
+            spark.sql("RESTORE TABLE %s TO VERSION AS OF %d" % (table, spark.sql("DESCRIBE HISTORY %s LIMIT 1" % table).collect()[0][0] - 1))
+        else:
+            spark._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path).checkpoint()
+        done.append(step)
+    return settings, done
+
+
+def random(spark, folder, seed, n):
+    import random as randomness
+
+    for i in range(int(n)):
+        path = os.path.join(folder, str(i))
+        try:
+            said = random_table(spark, path, randomness.Random(int(seed) + i))
+        except Exception as e:
+            raise SystemExit("seed %d: %s" % (int(seed) + i, e))
+        frame = spark.read.format("delta").load(path)
+        for row in frame.toLocalIterator():
+            out = {f.name: plain(value(x, f.dataType)) for f, x in zip(frame.schema.fields, row)}
+            print(MARKED.sub(r"\1", json.dumps({"table": i, "row": out}, allow_nan=False)))
+        print(json.dumps({"table": i, "said": "seed %d %s" % (int(seed) + i, said)}))
+
+
 def append(spark, path, start, end):
     rows = spark.range(int(start), int(end)).selectExpr("id n", "concat('spark ', id) name")
     rows.write.format("delta").mode("append").save(path)
@@ -166,4 +228,4 @@ def property(spark, file):
 
 
 if __name__ == "__main__":
-    {"property": property, "read": read, "write": write, "vectors": vectors, "mapped": mapped, "widened": widened, "append": append, "stream": stream, "parquet": parquet}[sys.argv[1]](session(), *sys.argv[2:])
+    {"property": property, "random": random, "read": read, "write": write, "vectors": vectors, "mapped": mapped, "widened": widened, "append": append, "stream": stream, "parquet": parquet}[sys.argv[1]](session(), *sys.argv[2:])

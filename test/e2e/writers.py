@@ -5,10 +5,13 @@
     partitioned  partition columns of several types, one of them null
     overwritten  an overwrite and a delete leave files that no longer count
     duckdb       made by delta-rs, appended to by DuckDB
+    random       changed at random by what delta-rs can do: writers.py random TABLE SEED
 """
 
 import datetime
 import decimal
+import itertools
+import random as randomness
 import sys
 
 import pyarrow as pa
@@ -79,7 +82,44 @@ def duckdb(path):
     c.execute("INSERT INTO d SELECT * REPLACE (id + 1000 AS id) FROM delta_scan('%s')" % path)
 
 
-KINDS = {f.__name__: f for f in (plain, checkpoint, partitioned, overwritten, duckdb)}
+def random(path, seed):
+    rng = randomness.Random(int(seed))
+    partition = rng.choice([None, ["part"], ["part", "num"]])
+
+    ids = itertools.count(0, 40)
+
+    def some():
+        n = rng.randrange(1, 40)
+        t = rows(next(ids), n)
+        t = t.append_column("part", pa.array([rng.choice([None, "", "v /=", "%41", "caf\u00e9"]) for _ in range(n)], pa.string()))
+        return t.append_column("num", pa.array([rng.choice([None, -1, 7]) for _ in range(n)], pa.int32()))
+
+    def with_num(t, n):
+        return t.set_column(t.schema.get_field_index("num"), "num", pa.array([n] * len(t), pa.int32()))
+
+    settings = {"delta.checkpointInterval": str(rng.choice([2, 100])), "delta.dataSkippingNumIndexedCols": str(rng.choice([-1, 0, 3]))}
+    write_deltalake(path, some(), partition_by=partition, configuration=settings)
+    table = lambda: DeltaTable(path)
+    steps = [
+        lambda: write_deltalake(path, some(), mode="append"),
+        lambda: write_deltalake(path, some(), mode="append"),
+        lambda: write_deltalake(path, with_num(some(), 7), mode="overwrite", predicate="num = 7"),
+        lambda: table().delete("id % 3 = 0"),
+        lambda: table().delete("part is null"),
+        lambda: table().update(predicate="id % 4 = 1", updates={"text": "'changed'"}),
+        lambda: table().merge(some().select(["id", "i32"]), "t.id = s.id", source_alias="s", target_alias="t").when_not_matched_insert(
+            {"id": "s.id", "i32": "s.i32"}).execute(),
+        lambda: table().optimize.compact(),
+        lambda: table().optimize.z_order(["id"]),
+        lambda: table().create_checkpoint(),
+        lambda: table().vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False),
+        lambda: table().restore(table().version() - 1) if table().version() else None,
+    ]
+    for _ in range(rng.randrange(3, 12)):
+        rng.choice(steps)()
+
+
+KINDS = {f.__name__: f for f in (plain, checkpoint, partitioned, overwritten, duckdb, random)}
 
 if __name__ == "__main__":
-    KINDS[sys.argv[1]](sys.argv[2])
+    KINDS[sys.argv[1]](*sys.argv[2:])
