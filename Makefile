@@ -150,6 +150,10 @@ e2e: services ## foreign readers and clients against the real binary
 crash: services ## kill -9 runs of the real binary; LEDGERLAKE_KILLS=100 for a long one
 	$(GO) test -count=1 -timeout 60m -v ./test/crash
 
+.PHONY: queue
+queue: ## clients of a log that is killed, stopped and has disk errors, judged by what they saw; LEDGERLAKE_KILLS=100 for a long run
+	LEDGERLAKE_QUEUE=1 $(GO) test -count=1 -timeout 60m -v ./test/queue
+
 .PHONY: stores
 stores: services ## many writers of one table on each log store; LEDGERLAKE_COMMITS=60 for a long run
 	$(GO) test -count=1 -timeout 20m -v ./test/stores

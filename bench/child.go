@@ -55,8 +55,11 @@ func (c *child) ended() error {
 }
 
 // cpu is the processor time of the program so far, of all its threads.
-func (c *child) cpu() time.Duration {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.cmd.Process.Pid))
+func (c *child) cpu() time.Duration { return processCPU(c.cmd.Process.Pid) }
+
+// processCPU is the processor time of a process so far; 0 when there is no such process.
+func processCPU(pid int) time.Duration {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
 	}

@@ -20,6 +20,7 @@
 //	ingest.go    scenario ingest: a real Kafka to Delta, beside the daemon kafka-delta-ingest: cases; ingest_sides.go, ingest_run.go,
 //	             ingest_goals.go; shapes.go (messages), kafka.go (the topic and its load), child.go (a program that is
 //	             measured from outside), follow.go (when records are in the table)
+//	broker.go    scenario broker: the Kafka port beside a real Kafka: produce, consume, latency, memory, start; broker_sides.go, broker_goals.go
 //	foreign.go   other engines, in processes of their own
 //	plain.go     the plain pipeline: encoding/json maps, arrow-go builders and defaults
 package bench

@@ -28,7 +28,7 @@ func startKafka(ctx context.Context, scratch string) (*kafkaNode, func(), error)
 		return nil, nil, err
 	}
 	if _, err := os.Stat(script); err != nil {
-		return nil, nil, errors.New("scenario ingest starts a real Kafka with test/services/kafka.sh: run it at the top of the repository")
+		return nil, nil, errors.New("this scenario starts a real Kafka with test/services/kafka.sh: run it at the top of the repository")
 	}
 	addr, err := freeAddr()
 	if err != nil {

@@ -127,7 +127,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 func (r *Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "scenario %s on %s\n", r.Scenario, r.Machine)
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "case\truns\tMB/s median\tmin..max\tMB per CPU s\trecords/s\tmax MB\tfiles\tvisible after ms, p50/p95/p99")
+	fmt.Fprintln(tw, "case\truns\tMB/s median\tmin..max\tMB per CPU s\trecords/s\tmax MB\tfiles\twaited ms, p50/p95/p99")
 	for _, c := range r.cases() {
 		lo, hi := r.bounds(c, perSecond)
 		n := r.runs(c)
@@ -140,7 +140,7 @@ func (r *Report) WriteText(w io.Writer) error {
 			files = fmt.Sprintf("%.0f", n)
 		}
 		if p50 := r.median(c, func(s Sample) float64 { return s.P50 }); p50 > 0 {
-			visible = fmt.Sprintf("%.0f/%.0f/%.0f", p50, r.median(c, func(s Sample) float64 { return s.P95 }), r.median(c, func(s Sample) float64 { return s.P99 }))
+			visible = fmt.Sprintf("%.1f/%.1f/%.1f", p50, r.median(c, func(s Sample) float64 { return s.P95 }), r.median(c, func(s Sample) float64 { return s.P99 }))
 		}
 		fmt.Fprintf(tw, "%s\t%d\t%.0f\t%.0f..%.0f\t%.0f\t%.0f\t%s\t%s\t%s\n", c, n, r.median(c, perSecond), lo, hi,
 			r.median(c, perCPUSecond), r.median(c, func(s Sample) float64 { return float64(s.Records) / s.Seconds }), memory, files, visible)

@@ -180,7 +180,7 @@ func (r *Reader) inBatch(pos int64, h record.BatchHeader, ms int64, from record.
 }
 
 func (r *Reader) damage(pos int64, err error) error {
-	return &DamageError{Finding{File: r.log.Name(), Offset: pos, Expected: "a record batch", Found: err.Error()}}
+	return &DamageError{Finding: Finding{File: r.log.Name(), Offset: pos, Expected: "a record batch", Found: err.Error()}}
 }
 
 func noEOF(err error) error {

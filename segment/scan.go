@@ -72,12 +72,16 @@ func (s *scanner) Next() (record.BatchHeader, error) {
 	}
 	h, err := record.ParseHeader(s.have)
 	if err != nil {
-		return h, s.damage(s.pos, "a record batch", s.describe(err))
+		d := s.damage(s.pos, "a record batch", s.describe(err))
+		d.Cut = errors.Is(err, record.ErrTruncated)
+		return h, d
 	}
 	size := int64(h.Size())
 	switch {
 	case s.pos+size > s.limit:
-		return h, s.damage(s.pos, fmt.Sprintf("a batch of %d bytes", size), fmt.Sprintf("only %d bytes", s.limit-s.pos))
+		d := s.damage(s.pos, fmt.Sprintf("a batch of %d bytes", size), fmt.Sprintf("only %d bytes", s.limit-s.pos))
+		d.Cut = true
+		return h, d
 	case h.BaseOffset < s.next:
 		return h, s.damage(s.pos, fmt.Sprintf("base offset %d or more", s.next), fmt.Sprint(h.BaseOffset))
 	case !fits(s.base, h, s.pos):
@@ -115,8 +119,8 @@ func (s *scanner) verify(h record.BatchHeader, size int64) error {
 	return nil
 }
 
-func (s *scanner) damage(pos int64, expected, found string) error {
-	return &DamageError{Finding{File: s.f.Name(), Offset: pos, Expected: expected, Found: found}}
+func (s *scanner) damage(pos int64, expected, found string) *DamageError {
+	return &DamageError{Finding: Finding{File: s.f.Name(), Offset: pos, Expected: expected, Found: found}}
 }
 
 // describe says what stands at the position instead of a batch.

@@ -56,7 +56,10 @@ func (f Finding) String() string {
 }
 
 // DamageError is a Finding that stopped an operation.
-type DamageError struct{ Finding }
+type DamageError struct {
+	Finding
+	Cut bool // a batch, or its header, goes beyond the end of the file
+}
 
 func (e *DamageError) Error() string { return "damaged file: " + e.String() }
 

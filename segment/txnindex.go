@@ -59,7 +59,7 @@ func ReadAborted(fsys vfs.FS, dir string, info Info) (out []AbortedTxn, err erro
 	}
 	name := FileName(dir, info.Base, TxnIndexSuffix)
 	damage := func(pos int64, expected, found string) error {
-		return &DamageError{Finding{File: name, Offset: pos, Expected: expected, Found: found}}
+		return &DamageError{Finding: Finding{File: name, Offset: pos, Expected: expected, Found: found}}
 	}
 	f, err := fsys.OpenRead(name)
 	if errors.Is(err, fs.ErrNotExist) {

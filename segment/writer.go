@@ -59,7 +59,7 @@ func (w *Writer) load(info Info) error {
 		return fmt.Errorf("open segment: %w", err)
 	}
 	if size < info.Size {
-		return &DamageError{Finding{File: w.log.Name(), Offset: size,
+		return &DamageError{Finding: Finding{File: w.log.Name(), Offset: size,
 			Expected: fmt.Sprintf("a length of %d bytes", info.Size), Found: fmt.Sprintf("%d bytes", size)}}
 	}
 	w.x.info = info

@@ -12,7 +12,8 @@ import (
 // ProducerConfig says how to send records.
 type ProducerConfig struct {
 	Config
-	Codec string // none, gzip, snappy, lz4 or zstd; default lz4
+	Codec   string // none, gzip, snappy, lz4 or zstd; default lz4
+	NoDelay bool   // send each record at once, without waiting for others to share its batch
 }
 
 // Producer sends records to any Kafka, ledgerlake's own server included: idempotent, all replicas
@@ -41,6 +42,9 @@ func NewProducer(_ context.Context, cfg ProducerConfig) (*Producer, error) {
 		kgo.MaxBufferedRecords(100_000),
 		kgo.AllowAutoTopicCreation(),
 	)
+	if cfg.NoDelay {
+		opts = append(opts, kgo.ProducerLinger(0))
+	}
 	client, err := kgo.NewClient(opts...)
 	if err != nil {
 		return nil, fmt.Errorf("make producer: %w", err)
@@ -67,10 +71,20 @@ func compression(name string) (kgo.CompressionCodec, error) {
 // Send queues one record; partition -1 spreads records, by key where there is one. It waits while the
 // queue is full, and returns the first failure of an earlier record. key and value must not change later.
 func (p *Producer) Send(ctx context.Context, topic string, partition int32, key, value []byte) error {
+	return p.SendThen(ctx, topic, partition, key, value, nil)
+}
+
+// SendThen is Send that calls then, when it is not nil, once the record is acknowledged, not when it failed. then must
+// not block, and is called for one record at a time.
+func (p *Producer) SendThen(ctx context.Context, topic string, partition int32, key, value []byte, then func()) error {
 	if err := p.failure(); err != nil {
 		return err
 	}
-	p.client.Produce(ctx, &kgo.Record{Topic: topic, Partition: partition, Key: key, Value: value}, p.done)
+	p.client.Produce(ctx, &kgo.Record{Topic: topic, Partition: partition, Key: key, Value: value}, func(r *kgo.Record, err error) {
+		if p.done(r, err); err == nil && then != nil {
+			then()
+		}
+	})
 	return nil
 }
 

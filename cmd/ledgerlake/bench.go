@@ -26,6 +26,7 @@ var benchScenarios = []benchScenario{
 	{"deltalog", "a Delta log of 300,000 files becomes a snapshot, beside an encoding/json loop, delta-rs and DuckDB", bench.RunDeltalog},
 	{"committer", "32 writers of one table, through a group of committers, beside direct commits and delta-rs", bench.RunCommitter},
 	{"replay", "a table into Arrow, beside delta-rs, polars, DuckDB (and Spark with LEDGERLAKE_SPARK=1); an offset among 100,000 files; the seam", bench.RunReplay},
+	{"broker", "produce and consume through the Kafka port at 1, 12 and 1,000 partitions, beside a real Kafka", bench.RunBroker},
 	{"ingest", "a real Kafka's topic to Delta table, beside kafka-delta-ingest (--reference-bin) and the plain pipeline", bench.RunIngest},
 }
 

@@ -59,6 +59,6 @@ named by --config (flush-age: 5s). A flag wins over the environment, which wins 
 	root.PersistentFlags().String("config", "", "YAML file with flag values, by flag name")
 	root.PersistentFlags().String("log-level", "info", "debug, info, warn or error; logs go to standard error")
 	root.PersistentFlags().String("log-format", "text", "text, or json for one object a line")
-	root.AddCommand(newServe(), newUser(), newProduce(), newIngest(), newRead(), newReprocess(), newInspect(), newCheck(), newOptimize(), newVacuum(), newRestore(), newCommitter(), newBench(), newDemo())
+	root.AddCommand(newServe(), newUser(), newProduce(), newIngest(), newImport(), newRead(), newReprocess(), newInspect(), newCheck(), newOptimize(), newVacuum(), newRestore(), newCommitter(), newBench(), newDemo())
 	return root
 }

@@ -13,7 +13,7 @@ var layers = [][]string{
 	{"objstore", "record"},
 	{"segment", "deltalog"},
 	{"broker"},
-	{"broker/local", "broker/kafka", "broker/pulsar", "committer", "decode", "table"},
+	{"broker/local", "broker/kafka", "broker/logdir", "broker/pulsar", "committer", "decode", "table"},
 	{"tiering", "reader", "broker/wire", "maintenance"},
 	{"reprocess", "ingest", "web", "flight"},
 	{"bench"},

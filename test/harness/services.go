@@ -119,6 +119,9 @@ func Kafka(t testing.TB) *RealKafka {
 	return k
 }
 
+// LogDir is where the node keeps the segments of its topics.
+func (k *RealKafka) LogDir() string { return filepath.Join(k.dir, "data") }
+
 // Kill ends the node at once.
 func (k *RealKafka) Kill(t testing.TB) {
 	t.Helper()

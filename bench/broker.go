@@ -1,0 +1,231 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/broker/kafka"
+	"github.com/ledgerlake/ledgerlake/internal/vfs"
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+const (
+	brokerRate    = 5000            // records a second, where latency is measured
+	brokerSteady  = 6 * time.Second // of which the first tenth is not counted
+	brokerTimeout = 5 * time.Minute
+	diskSyncs     = 200
+)
+
+var brokerPartitions = []int{1, 12, 1000}
+
+// RunBroker measures the Kafka port beside a real Kafka, with the same client on the same machine: records produced and
+// consumed a second and a CPU second of the server, how long a record waits for its acknowledgement at 5,000 a
+// second, memory, and the time to start. Both are measured as they are by default there (no sync a batch) and
+// durable: ours with --durability group, Kafka with flush.messages=1. Servers run in processes of their own, one after
+// the other; every record is read back and counted.
+func RunBroker(ctx context.Context, cfg Config) (*Report, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	scratch, remove, err := cfg.scratch()
+	if err != nil {
+		return nil, err
+	}
+	defer remove()
+	r := &Report{Scenario: "broker", Machine: machine(), Time: time.Now().UTC(), Notes: []string{
+		"CPU seconds and memory are those of the server alone; the client runs on the same processors",
+		"latency beside flush.messages=1 is not measured at 1000 partitions: that Kafka does not keep up with 5,000 records a second there",
+	}}
+	sync, err := diskSync(scratch)
+	if err != nil {
+		return nil, err
+	}
+	w := &brokerWork{Config: cfg, scratch: scratch, report: r, values: brokerValues(cfg)}
+	for round := range cfg.Rounds {
+		for _, start := range []func(context.Context, int) error{w.runOurs, w.runDurable, w.runKafka} {
+			if err := start(ctx, round); err != nil {
+				return nil, err
+			}
+		}
+	}
+	brokerGoals(r, sync)
+	return r, nil
+}
+
+// brokerWork is one run of the scenario.
+type brokerWork struct {
+	Config
+	scratch string
+	report  *Report
+	values  [][]byte
+}
+
+// brokerValues makes the values once, so that making them is not measured.
+func brokerValues(cfg Config) [][]byte {
+	e := NewEvents(cfg.Seed, start(), time.Millisecond)
+	out := make([][]byte, cfg.Records)
+	for i := range out {
+		_, out[i] = e.Next(nil, nil)
+	}
+	return out
+}
+
+// diskSync is the median time of one append with an fdatasync on the disk that is measured, in seconds.
+func diskSync(dir string) (float64, error) {
+	f, err := vfs.OS().Create(filepath.Join(dir, "sync"))
+	if err != nil {
+		return 0, err
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	took := make([]float64, diskSyncs)
+	for i := range took {
+		begin := time.Now()
+		if _, err := f.Write(make([]byte, 4096)); err != nil {
+			return 0, err
+		}
+		if err := f.SyncData(); err != nil {
+			return 0, err
+		}
+		took[i] = time.Since(begin).Seconds()
+	}
+	slices.Sort(took)
+	return took[len(took)/2], nil
+}
+
+// brokerCase names a case.
+func brokerCase(side, what string, partitions int) string {
+	return fmt.Sprintf("%s, %s, %d partitions", side, what, partitions)
+}
+
+// produce sends all values to a topic and takes what it cost the server.
+func (w *brokerWork) produce(ctx context.Context, s *brokerServer, side, topic string, partitions, round int) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, brokerTimeout, fmt.Errorf("%s: not done within %s", side, brokerTimeout))
+	defer cancel()
+	p, err := kafka.NewProducer(ctx, kafka.ProducerConfig{Config: kafka.Config{Brokers: []string{s.addr}}, Codec: "none"})
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	// The connection and the topic's metadata are not measured.
+	if err := p.Send(ctx, topic, 0, nil, w.values[0]); err != nil {
+		return err
+	}
+	if err := p.Flush(ctx); err != nil {
+		return fmt.Errorf("%s: %w", side, err)
+	}
+	sample := Sample{Case: brokerCase(side, "produce", partitions), Round: round, Records: int64(len(w.values) - 1)}
+	cpu, begin := s.cpu(), time.Now()
+	for i, v := range w.values[1:] {
+		sample.Bytes += int64(len(v))
+		if err := p.Send(ctx, topic, int32((i+1)%partitions), nil, v); err != nil {
+			return err
+		}
+	}
+	if err := p.Flush(ctx); err != nil {
+		return fmt.Errorf("%s: %w", side, err)
+	}
+	sample.Seconds, sample.CPUSeconds, sample.MaxMB = time.Since(begin).Seconds(), (s.cpu() - cpu).Seconds(), s.peakMB()
+	w.report.Samples = append(w.report.Samples, sample)
+	return nil
+}
+
+// consume reads a topic from its start and counts what is there.
+func (w *brokerWork) consume(ctx context.Context, s *brokerServer, side, topic string, partitions, round int) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, brokerTimeout, fmt.Errorf("%s: not done within %s", side, brokerTimeout))
+	defer cancel()
+	src, err := kafka.Open(ctx, kafka.Config{Brokers: []string{s.addr}})
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	ranges := make([]broker.FetchRange, partitions)
+	for i := range ranges {
+		ranges[i] = broker.FetchRange{TP: record.TopicPartition{Topic: topic, Partition: int32(i)}, MaxBytes: 1 << 20}
+	}
+	if _, err := src.Bounds(ctx, ranges[0].TP); err != nil {
+		return err
+	}
+	sample := Sample{Case: brokerCase(side, "consume", partitions), Round: round}
+	cpu, begin := s.cpu(), time.Now()
+	for want := int64(len(w.values)); sample.Records < want; {
+		got, err := src.Fetch(ctx, ranges, broker.FetchOptions{MinBytes: 1, MaxWait: time.Second, MaxBytes: 50 << 20})
+		if err != nil {
+			return fmt.Errorf("%s: %w", side, err)
+		}
+		for i, f := range got {
+			if f.Err != nil {
+				return fmt.Errorf("%s: %w", side, f.Err)
+			}
+			for raw := f.Batches; len(raw) > 0; {
+				h, err := record.ParseHeader(raw)
+				if err != nil {
+					return fmt.Errorf("%s: %w", side, err)
+				}
+				sample.Records += int64(h.LastOffset()-h.BaseOffset) + 1
+				ranges[i].From, raw = h.LastOffset()+1, raw[h.Size():]
+			}
+		}
+	}
+	sample.Seconds, sample.CPUSeconds, sample.MaxMB = time.Since(begin).Seconds(), (s.cpu() - cpu).Seconds(), s.peakMB()
+	if sample.Records != int64(len(w.values)) {
+		return fmt.Errorf("%s: wrong result: %d records of %d", side, sample.Records, len(w.values))
+	}
+	for _, v := range w.values {
+		sample.Bytes += int64(len(v))
+	}
+	w.report.Samples = append(w.report.Samples, sample)
+	return nil
+}
+
+// steady sends records at a rate and measures how long each waits for its acknowledgement.
+func (w *brokerWork) steady(ctx context.Context, s *brokerServer, side, topic string, partitions, round int) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, brokerTimeout, fmt.Errorf("%s: not done within %s", side, brokerTimeout))
+	defer cancel()
+	p, err := kafka.NewProducer(ctx, kafka.ProducerConfig{Config: kafka.Config{Brokers: []string{s.addr}}, Codec: "none", NoDelay: true})
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	total := int(brokerRate * brokerSteady.Seconds())
+	waits := make([]atomic.Int64, total) // nanoseconds
+	begin, cpu, bytes := time.Now(), s.cpu(), int64(0)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for sent := 0; sent < total; {
+		for due := min(total, int(brokerRate*time.Since(begin).Seconds())); sent < due; sent++ {
+			at, now, v := &waits[sent], time.Now(), w.values[sent%len(w.values)]
+			bytes += int64(len(v))
+			if err := p.SendThen(ctx, topic, int32(sent%partitions), nil, v, func() { at.Store(int64(time.Since(now))) }); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	if err := p.Flush(ctx); err != nil {
+		return fmt.Errorf("%s: %w", side, err)
+	}
+	ms := make([]float64, 0, total)
+	for i := total / 10; i < total; i++ {
+		ms = append(ms, float64(waits[i].Load())/1e6)
+	}
+	slices.Sort(ms)
+	at := func(q float64) float64 { return ms[min(len(ms)-1, int(q*float64(len(ms))))] }
+	w.report.Samples = append(w.report.Samples, Sample{
+		Case: brokerCase(side, "5,000 a second", partitions), Round: round, Records: int64(total), Bytes: bytes,
+		Seconds: time.Since(begin).Seconds(), CPUSeconds: (s.cpu() - cpu).Seconds(), MaxMB: s.peakMB(),
+		P50: at(0.5), P95: at(0.95), P99: at(0.99),
+	})
+	return nil
+}

@@ -1,0 +1,39 @@
+package bench
+
+import "fmt"
+
+// brokerGoals are those of issue 6. sync is the time of one append with a sync, in seconds.
+func brokerGoals(r *Report, sync float64) {
+	seconds := func(s Sample) float64 { return s.Seconds }
+	perGB := func(s Sample) float64 { return s.CPUSeconds / (float64(s.Bytes) / 1e9) }
+	p50 := func(s Sample) float64 { return s.P50 }
+	for _, n := range brokerPartitions {
+		r.atMost(fmt.Sprintf("durable p50 in disk syncs of %.2f ms, %d partitions", sync*1e3, n), 2,
+			r.median(brokerCase(sideDurable, "5,000 a second", n), p50)/(sync*1e3))
+	}
+	for _, n := range brokerPartitions {
+		if n < 12 {
+			continue
+		}
+		r.atLeast(fmt.Sprintf("durable produce, times Kafka's with a flush a message, %d partitions", n), 3,
+			r.median(brokerCase(sideDurable, "produce", n), perSecond)/r.median(brokerCase(sideFlush, "produce", n), perSecond))
+	}
+	for _, what := range []string{"produce", "consume"} {
+		for _, n := range brokerPartitions {
+			r.atMost(fmt.Sprintf("CPU a GB of %s, times Kafka's, %d partitions", what, n), 1,
+				r.median(brokerCase(sideOurs, what, n), perGB)/r.median(brokerCase(sideKafka, what, n), perGB))
+		}
+	}
+	r.atMost("resident memory, times Kafka's", 1.0/3, most(r, sideOurs)/most(r, sideKafka))
+	r.atMost("seconds to start", 0.2, r.median(sideOurs+", start", seconds))
+}
+
+// most is the most memory that a side had in any of its cases.
+func most(r *Report, side string) (mb float64) {
+	for _, s := range r.Samples {
+		if len(s.Case) > len(side) && s.Case[:len(side)+1] == side+"," {
+			mb = max(mb, s.MaxMB)
+		}
+	}
+	return mb
+}
