@@ -24,7 +24,7 @@ type Sample struct {
 	Versions  int64 `json:"versions,omitempty"`
 	FileBytes int64 `json:"fileBytes,omitempty"`
 
-	// Milliseconds from when a record was sent until it was in the table.
+	// Milliseconds from when a record was sent until it was in the table; of scenario broker: acknowledged.
 	P50 float64 `json:"p50,omitempty"`
 	P95 float64 `json:"p95,omitempty"`
 	P99 float64 `json:"p99,omitempty"`
