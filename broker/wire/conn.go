@@ -30,15 +30,16 @@ var errFrame = errors.New("bad frame")
 
 // conn is one client connection: a reader goroutine hands frames to a worker that answers them in order.
 type conn struct {
-	s      *Server
-	nc     net.Conn // with TLS where it is configured
-	raw    net.Conn // without
-	br     *bufio.Reader
-	peer   string
-	host   string // of the peer
-	local  string // host of our end
-	frames chan frame
-	ahead  pipeline
+	s       *Server
+	nc      net.Conn // with TLS where it is configured
+	raw     net.Conn // without
+	br      *bufio.Reader
+	peer    string
+	host    string // of the peer
+	local   string // host of our end
+	frames  chan frame
+	ahead   pipeline
+	gathers bool // the connection sends many parts at once
 
 	proof  proof
 	proven atomic.Bool // the reader takes large frames
@@ -64,6 +65,8 @@ func newConn(s *Server, nc net.Conn) *conn {
 	if s.cfg.TLS != nil {
 		c.nc = tls.Server(nc, s.cfg.TLS)
 	}
+	_, tcp := nc.(*net.TCPConn)
+	c.gathers = tcp && s.cfg.TLS == nil
 	c.br = bufio.NewReaderSize(c.nc, 16<<10)
 	c.proven.Store(!s.guarded())
 	c.local, _, _ = net.SplitHostPort(nc.LocalAddr().String())
@@ -216,7 +219,11 @@ func (c *conn) readFrame(size int) (frame, error) {
 func (c *conn) answerLoop() error {
 	for f := range c.frames {
 		a, err := c.s.dispatch(c.ctx, c, &f)
-		if err == nil && len(a.out) > 0 {
+		switch {
+		case err != nil:
+		case a.parts != nil:
+			err = c.writeParts(a.parts)
+		case len(a.out) > 0:
 			err = c.write(a.out)
 		}
 		if err == nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"reflect"
 	"time"
 
@@ -45,10 +46,11 @@ type request struct {
 
 // answer is what goes back: a frame with its length, empty when there is nothing to send.
 type answer struct {
-	out  []byte
-	done func()
-	end  error // of the connection, after the answer
-	mute time.Duration
+	out   []byte
+	parts net.Buffers // instead of out, when it is large
+	done  func()
+	end   error // of the connection, after the answer
+	mute  time.Duration
 }
 
 func (a answer) release() {
@@ -99,6 +101,11 @@ func (s *Server) dispatch(ctx context.Context, c *conn, f *frame) (answer, error
 	ans := answer{done: r.done, end: r.end, mute: r.mute}
 	if r.done == nil {
 		ans.done = r.mem.release
+	}
+	if f, ok := resp.(*kmsg.FetchResponse); ok && err == nil && c.gathers {
+		if ans.parts = gather(corr, f); ans.parts != nil {
+			return ans, nil
+		}
 	}
 	if err == nil && resp != nil {
 		ans.out = encode(corr, resp, resp.IsFlexible() && key != keyAPIVersions)
