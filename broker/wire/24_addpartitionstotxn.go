@@ -86,7 +86,7 @@ func (s *Server) addToTxn(r *request, rt kmsg.AddPartitionsToTxnRequestTransacti
 			}
 		}
 	}
-	if !rt.VerifyOnly {
+	if !rt.VerifyOnly && barred == nil {
 		all := codeNotAttempted
 		if len(good) == len(codes) {
 			all = txnCode(s.txns.add(s.hardCtx, rt.TransactionalID, p, good, false), fenced)

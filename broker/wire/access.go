@@ -190,6 +190,9 @@ func (s *Server) resolveFor(ctx context.Context, r *request, op acl.Operation, n
 	if err == nil {
 		err = s.allowedTopic(r, op, n)
 	}
+	if err != nil && byID && n != "" && s.allowedTopic(r, acl.Describe, n) != nil {
+		err = &deniedError{principal: r.proof.principal, op: op, kind: acl.Topic, name: "of that id"} // it does not learn the name
+	}
 	return n, err
 }
 

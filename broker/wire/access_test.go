@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -268,6 +269,39 @@ func TestRightsOfClients(t *testing.T) {
 	topics, err := kadm.NewClient(as(t, s, "bob")).ListTopics(ctx)
 	if err != nil || len(topics) != 1 || !topics.Has("t") {
 		t.Fatalf("bob sees %v (%v), want t alone", topics.Names(), err)
+	}
+}
+
+// Who may not know a topic does not learn its name by its id; who may not use a transactional id changes nothing of it.
+func TestNothingIsGivenAway(t *testing.T) {
+	log := newMemLog(t)
+	s := guardedServer(t, log, nil)
+	info, err := log.CreateTopic(t.Context(), "secret", topicOf(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bob := func(h func(*request) (kmsg.Response, error), req kmsg.Request, version int16) kmsg.Response {
+		req.SetVersion(version)
+		resp, err := h(&request{ctx: t.Context(), host: "h", version: version, body: req, proof: &proof{principal: "User:bob"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp
+	}
+	del := kmsg.NewPtrDeleteTopicsRequest()
+	del.Topics = []kmsg.DeleteTopicsRequestTopic{{TopicID: info.ID}}
+	if got := bob(s.deleteTopics, del, 6).(*kmsg.DeleteTopicsResponse).Topics[0]; got.Topic != nil || strings.Contains(deref(got.ErrorMessage), "secret") || got.ErrorCode != codeTopicAuthorization {
+		t.Errorf("delete by id: %+v %q", got, deref(got.ErrorMessage))
+	}
+	if _, err := s.txns.init(t.Context(), "x", time.Minute, producerID{-1, -1}); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := s.txns.describe("x")
+	add := kmsg.NewPtrAddPartitionsToTxnRequest()
+	add.TransactionalID, add.ProducerID, add.ProducerEpoch = "x", before.producer, before.epoch
+	bob(s.addPartitionsToTxn, add, 3)
+	if after, _ := s.txns.describe("x"); after.state != before.state {
+		t.Errorf("bob has moved the transaction of another from %s to %s", before.state, after.state)
 	}
 }
 
