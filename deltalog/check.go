@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 
@@ -21,7 +22,7 @@ type Finding struct {
 func (f Finding) String() string { return f.File + ": " + f.Message }
 
 // Check reads the whole log of a table and says what is wrong with it: gaps, broken commits and checkpoints,
-// checkpoints and checksum files that do not come to what the commits come to, a hint that leads nowhere,
+// checkpoints, compactions and checksum files that do not come to what the commits come to, a hint that leads nowhere,
 // incomplete sets. It changes nothing. An error means that it could not look.
 func Check(ctx context.Context, store objstore.Store) ([]Finding, error) {
 	c := &logCheck{ctx: ctx, store: store}
@@ -32,7 +33,7 @@ func Check(ctx context.Context, store objstore.Store) ([]Finding, error) {
 	if c.found.newest < 0 {
 		return nil, ErrNotTable
 	}
-	err = errors.Join(c.names(), c.hint(), c.walk())
+	err = errors.Join(c.names(), c.hint(), c.walk(), c.compactions())
 	if err != nil {
 		return c.findings, fmt.Errorf("check: %w", err)
 	}
@@ -203,6 +204,42 @@ func (c *logCheck) version(s *state, v Version, checkpoints []*checkpoint) (*sta
 		c.add(checksumName(v), "%s", message)
 	}
 	return s, err
+}
+
+// compactions compares each compaction with the commits that it stands for, as far as they are there.
+func (c *logCheck) compactions() error {
+	for _, v := range slices.Sorted(maps.Keys(c.found.compactions)) {
+		for _, f := range c.found.compactions[v] {
+			own, commits := newState(false), newState(false)
+			if err := own.replay(c.ctx, c.store, []logFile{f}, nil); err != nil {
+				if err := c.fault(f.key, err); err != nil {
+					return err
+				}
+				continue
+			}
+			var files []logFile
+			for at := f.version; at <= f.end; at++ {
+				if commit, ok := c.found.commits[at]; ok {
+					files = append(files, commit)
+				}
+			}
+			if len(files) <= int(f.end-f.version) || commits.replay(c.ctx, c.store, files, nil) != nil {
+				continue // a commit that is broken is a finding of its own
+			}
+			for _, s := range []*state{own, commits} { // few have these
+				if s.protocol == nil {
+					s.protocol = &Protocol{}
+				}
+				if s.metadata == nil {
+					s.metadata = &Metadata{}
+				}
+			}
+			if diff := differs(commits, own); diff != "" {
+				c.add(f.key, "the compaction is not what the commits come to: %s", diff)
+			}
+		}
+	}
+	return nil
 }
 
 // differs says in what a checkpoint's state differs from that of the commits, "" when in nothing.

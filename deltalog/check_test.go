@@ -80,6 +80,16 @@ func TestCheckFindsDamage(t *testing.T) {
 		{"wrong size in the checksum", func(s *mem.Store) { edit(s, checksumName(4), `"tableSizeBytes":`, `"tableSizeBytes":9`) }, "tableSizeBytes"},
 		{"wrong number in the checksum", func(s *mem.Store) { edit(s, checksumName(4), `"numFiles":4`, `"numFiles":5`) }, "numFiles 5, the log comes to 4"},
 		{"wrong transaction in the checksum", func(s *mem.Store) { edit(s, checksumName(4), `"version":3`, `"version":4`) }, "transaction a at 4"},
+		{"a good compaction", func(s *mem.Store) {
+			put(t, s, logDir+"00000000000000000001.00000000000000000002.compacted.json", append(get(t, s, commitName(1)), get(t, s, commitName(2))...))
+		}, ""},
+		{"another compaction", func(s *mem.Store) {
+			put(t, s, logDir+"00000000000000000001.00000000000000000002.compacted.json", get(t, s, commitName(2)))
+		}, "compacted.json: the compaction is not what the commits come to"},
+		{"torn compaction", func(s *mem.Store) {
+			b := get(t, s, commitName(2))
+			put(t, s, logDir+"00000000000000000001.00000000000000000002.compacted.json", b[:len(b)-20])
+		}, "compacted.json"},
 		{"duplicate action", func(s *mem.Store) { put(t, s, commitName(4), append(get(t, s, commitName(4)), addLine("3")...)) }, `second add of "3"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

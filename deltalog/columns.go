@@ -128,9 +128,6 @@ func (r *rows) push(k fileID, path string, values map[string]*string, size int64
 	r.index.put(k.hash, r.n, func(i int) bool {
 		b, j := r.at(i)
 		return canonicalPath(b.path[j]) == k.path && b.dv(j).UniqueID() == k.dv
-	}, func(i int) uint32 {
-		b, j := r.at(i)
-		return hashText(canonicalPath(b.path[j]))
 	})
 	r.n++
 	r.live++

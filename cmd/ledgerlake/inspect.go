@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -57,6 +58,8 @@ func newInspect() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			// What it holds is the list of files, which only grows: collecting more often costs little and keeps it small.
+			debug.SetGCPercent(30)
 			l, err := deltalog.Open(cmd.Context(), st, deltalog.Config{})
 			if err != nil {
 				return fmt.Errorf("open table %s: %w", target, err)
