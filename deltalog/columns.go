@@ -33,6 +33,7 @@ type block struct {
 	tags   atomic.Pointer[[blockRows]string] // as JSON
 	rare   atomic.Pointer[[blockRows]*rareFields]
 	ended  atomic.Pointer[[blockRows]atomic.Int64] // version that ended the row, plus one
+	memo   atomic.Pointer[any]                     // of FileBlock.Memo
 }
 
 // rareFields are what few tables have.
@@ -283,4 +284,58 @@ func (w view) each() iter.Seq2[*block, int] {
 			}
 		}
 	}
+}
+
+// FileBlock is a run of up to a few hundred files that were added one after the other. Snapshots share blocks, and a
+// row of one never changes, so what somebody worked out from its rows holds for every snapshot that comes.
+type FileBlock struct {
+	b       *block
+	n       int
+	version int64
+}
+
+// Blocks gives the files of the snapshot in blocks, older ones first; none without HasFiles.
+func (s *Snapshot) Blocks() iter.Seq[FileBlock] {
+	return func(yield func(FileBlock) bool) {
+		for at, b := range s.files.blocks {
+			if n := min(blockRows, s.files.n-at*blockRows); n > 0 && !yield(FileBlock{b, n, s.files.version}) {
+				return
+			}
+		}
+	}
+}
+
+// Len is the number of rows, Live or not. A later snapshot may see more of them.
+func (b FileBlock) Len() int { return b.n }
+
+// Live says whether row i is a file of the snapshot.
+func (b FileBlock) Live(i int) bool { return b.b.end(i) > b.version }
+
+// Add gives row i as a value of its own.
+func (b FileBlock) Add(i int) *Add {
+	a := new(Add)
+	b.b.addAt(i, a)
+	return a
+}
+
+// Tag gives a tag of row i; false when the file does not have it.
+func (b FileBlock) Tag(i int, name string) (string, bool) {
+	p := parseTags(textAt(&b.b.tags, i))[name]
+	if p == nil {
+		return "", false
+	}
+	return *p, true
+}
+
+// Memo gives what was kept with the block, or keeps what fresh makes when there is nothing. It is there as long as the
+// block is, shared by all snapshots and goroutines. One package alone may use it.
+func (b FileBlock) Memo(fresh func() any) any {
+	if p := b.b.memo.Load(); p != nil {
+		return *p
+	}
+	v := fresh()
+	if b.b.memo.CompareAndSwap(nil, &v) {
+		return v
+	}
+	return *b.b.memo.Load()
 }

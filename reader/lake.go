@@ -35,8 +35,9 @@ func (l *lakeSide) start(ctx context.Context) {
 	names := l.c.names()
 	l.ordered = names.Partition != "" && names.Offset != ""
 	opts := l.c.scanOptions(l.columns(names))
+	var rest []table.Range
 	if l.ordered && len(l.c.parts) > 0 {
-		opts.Ranges = l.c.lakeRanges()
+		opts.Ranges, rest = l.c.cfg.Table.Head(l.c.snap, l.c.lakeRanges())
 		if len(opts.Ranges) == 0 {
 			l.finished = true
 			return
@@ -45,7 +46,24 @@ func (l *lakeSide) start(ctx context.Context) {
 	l.hold = newHold(l.c.cfg, l.c.snap.Version())
 	scanCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l.cancel = cancel
-	l.pull, l.stop = iter.Pull2(l.c.cfg.Table.Scan(scanCtx, l.c.snap, opts))
+	l.pull, l.stop = iter.Pull2(l.c.scan(scanCtx, opts, rest))
+}
+
+// scan reads the ranges of opts, and then rest.
+func (c *Cursor) scan(ctx context.Context, opts table.ScanOptions, rest []table.Range) iter.Seq2[arrow.RecordBatch, error] {
+	if len(rest) == 0 {
+		return c.cfg.Table.Scan(ctx, c.snap, opts)
+	}
+	return func(yield func(arrow.RecordBatch, error) bool) {
+		for _, ranges := range [][]table.Range{opts.Ranges, rest} {
+			opts.Ranges = ranges
+			for rb, err := range c.cfg.Table.Scan(ctx, c.snap, opts) {
+				if !yield(rb, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
 }
 
 func (c *Cursor) scanOptions(columns []string) table.ScanOptions {

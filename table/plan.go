@@ -241,19 +241,7 @@ func (b *bounds) touches(ranges []Range) bool {
 		}
 		return false
 	}
-	i, j := 0, 0
-	for i < len(ranges) && j < len(b.ranges) { // both sorted
-		x, y := ranges[i], b.ranges[j]
-		switch {
-		case x.Partition < y.Partition || x.Partition == y.Partition && x.To <= y.From:
-			i++
-		case y.Partition < x.Partition || x.Partition == y.Partition && y.To <= x.From:
-			j++
-		default:
-			return true
-		}
-	}
-	return false
+	return touch(ranges, b.ranges)
 }
 
 // list gives the bounds as ranges, one for each partition; nil when they are open or too many.

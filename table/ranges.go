@@ -102,8 +102,12 @@ func rangesTag(a *deltalog.Add) ([]Range, bool) {
 	if p == nil {
 		return nil, false
 	}
+	return parseRanges(*p)
+}
+
+func parseRanges(text string) ([]Range, bool) {
 	var raw [][3]int64
-	if json.Unmarshal([]byte(*p), &raw) != nil {
+	if json.Unmarshal([]byte(text), &raw) != nil {
 		return nil, false
 	}
 	out := make([]Range, len(raw))

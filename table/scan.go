@@ -265,14 +265,11 @@ func (s *scan) given(rb arrow.RecordBatch) arrow.RecordBatch {
 func (s *scan) units(ctx context.Context, snap *deltalog.Snapshot) (whole, foreign []*unit, err error) {
 	var unknown []*unit
 	seq := 0
-	files := slices.Values(s.opts.Files)
-	if s.opts.Files == nil {
-		if files, err = filesOf(snap); err != nil {
-			return nil, nil, err
-		}
+	files, err := s.chosen(snap)
+	if err != nil {
+		return nil, nil, err
 	}
-	for a := range files {
-		b := boundsOf(s.names, a, s.ranges != nil || !s.opts.MinTimestamp.IsZero())
+	for a, b := range files {
 		seq++
 		if !s.reads(a, &b) {
 			continue
@@ -292,6 +289,39 @@ func (s *scan) units(ctx context.Context, snap *deltalog.Snapshot) (whole, forei
 		}
 	}
 	return append(whole, found...), foreign, err
+}
+
+// chosen gives files with what the log says of their rows: those of the options, else those of the snapshot, without
+// ones that the file index rules out.
+func (s *scan) chosen(snap *deltalog.Snapshot) (iter.Seq2[*deltalog.Add, bounds], error) {
+	stats := s.ranges != nil || !s.opts.MinTimestamp.IsZero()
+	files := slices.Values(s.opts.Files)
+	if s.opts.Files == nil {
+		var err error
+		if files, err = filesOf(snap); err != nil {
+			return nil, err
+		}
+		if s.ranges != nil {
+			return func(yield func(*deltalog.Add, bounds) bool) {
+				for a, f := range candidates(s.names, snap, s.ranges) {
+					b := bounds{exact: f.exact, ranges: f.ranges, rows: -1}
+					if !f.exact || !s.opts.MinTimestamp.IsZero() {
+						b = boundsOf(s.names, a, stats)
+					}
+					if !yield(a, b) {
+						return
+					}
+				}
+			}, nil
+		}
+	}
+	return func(yield func(*deltalog.Add, bounds) bool) {
+		for a := range files {
+			if !yield(a, boundsOf(s.names, a, stats)) {
+				return
+			}
+		}
+	}, nil
 }
 
 // hullsOf gives one range for each partition.
