@@ -90,7 +90,7 @@ race: ## short tests of the concurrent packages under the race detector
 	@if [ "$$($(GO) env CGO_ENABLED)" != 1 ] || ! command -v "$$($(GO) env CC)" >/dev/null; then \
 	  echo "SKIP race: the race detector needs a C compiler"; [ "$${CI:-}" != true ]; \
 	else \
-	  $(GO) test -race -short -timeout 10m $$($(GO) list $(RACE) | grep -vFx "$$($(GO) list ./internal/lint)"); \
+	  LEDGERLAKE_POISON=1 $(GO) test -race -short -timeout 10m $$($(GO) list $(RACE) | grep -vFx "$$($(GO) list ./internal/lint)"); \
 	fi
 
 .PHONY: bench-once

@@ -74,7 +74,7 @@ func (s *scan) open(ctx context.Context, u *unit) (f *fileScan, err error) {
 		size = info.Size
 	}
 	at := io.NewSectionReader(objstore.ReaderAt(ctx, s.t.Store, objKey, size), 0, size)
-	props := parquet.NewReaderProperties(memory.DefaultAllocator)
+	props := parquet.NewReaderProperties(recycled)
 	if size > s.streamAbove { // row groups may be as large as the file: do not hold their columns whole
 		props.BufferedStreamEnabled, props.BufferSize = true, s.buffer
 	}
@@ -83,7 +83,7 @@ func (s *scan) open(ctx context.Context, u *unit) (f *fileScan, err error) {
 		return nil, err
 	}
 	plainTypes(pq)
-	fr, err := pqarrow.NewFileReader(pq, pqarrow.ArrowReadProperties{BatchSize: int64(s.opts.BatchRows)}, memory.DefaultAllocator)
+	fr, err := pqarrow.NewFileReader(pq, pqarrow.ArrowReadProperties{BatchSize: int64(s.opts.BatchRows)}, recycled)
 	if err != nil {
 		return nil, err
 	}
