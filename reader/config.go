@@ -45,6 +45,7 @@ type Config struct {
 	// batch is told before Next gives the batch.
 	OnGap func(Gap)
 
+	Rate      Rate          // at most so much a second; zero: as fast as it goes
 	MaxRows   int64         // end after so many rows, with a token that goes on behind them; 0: no limit
 	BatchRows int           // rows a batch at most; default 8192 from the log, 16384 from the table
 	ReadAhead int           // data files read at the same time, ahead of the caller; default: one a core, at most 8
@@ -133,6 +134,9 @@ func (c Config) withDefaults() Config {
 	if c.MaxWait == 0 {
 		c.MaxWait = 500 * time.Millisecond
 	}
+	if c.Rate.set() {
+		c.BatchRows = c.Rate.batchRows(c.BatchRows)
+	}
 	if c.LeaseTime == 0 {
 		c.LeaseTime = 10 * time.Minute
 	}
@@ -175,6 +179,7 @@ func (c Config) validate() error {
 	if c.ReadAhead < 0 {
 		errs = append(errs, fmt.Errorf("reader config: ReadAhead %d is negative", c.ReadAhead))
 	}
+	errs = append(errs, c.Rate.validate())
 	if c.LeaseTime > table.MaxLease || c.LeaseAfter < 0 {
 		errs = append(errs, fmt.Errorf("reader config: LeaseTime %s is above %s, or LeaseAfter %s is negative", c.LeaseTime, table.MaxLease, c.LeaseAfter))
 	}

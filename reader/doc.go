@@ -31,8 +31,10 @@
 //	log.go       the log side: fetch, filter, decode
 //	resolve.go   times and words to offsets
 //	token.go     resume tokens
+//	pace.go      rates
 //	plan.go      what a cursor is going to read
 //	records.go   batches and records as sequences
+//	latest.go    the newest record of each key, then the changes; newest.go finds them, with files where memory ends
 //	ndjson.go    rows as JSON lines; csv.go as CSV and as raw values
 //	history.go   re-batched lake rows for the Kafka protocol server
 //	stream.go    one consumer's scan of a partition, kept open between its fetches

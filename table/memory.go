@@ -13,8 +13,9 @@ import (
 // that are released are used again, instead of new pages that the system clears and the collector finds. What nobody
 // releases goes to the collector as ever. What was freed and waits goes with the second collection.
 //
-// The memory is not cleared. Who reads a batch after its Release reads others' rows; LEDGERLAKE_POISON=1 makes such a
-// mistake show, since what is freed is then overwritten at once.
+// It is cleared as new memory is: the Parquet library counts on that in the offsets of lists. Who reads a batch after
+// its Release reads others' rows; LEDGERLAKE_POISON=1 makes such a mistake show, since what is freed is then
+// overwritten at once.
 type recycler struct {
 	free   [2 * classes]sync.Pool // of *byte, the first of a block of the class's size
 	poison bool
@@ -54,15 +55,19 @@ func (r *recycler) Allocate(size int) []byte {
 		return make([]byte, size)
 	}
 	if p, ok := r.free[class].Get().(*byte); ok {
-		return unsafe.Slice(p, capacity)[:size]
+		b := unsafe.Slice(p, capacity)[:size]
+		clear(b)
+		return b
 	}
 	return make([]byte, capacity)[:size]
 }
 
 // Reallocate implements memory.Allocator.
 func (r *recycler) Reallocate(size int, b []byte) []byte {
-	if size <= cap(b) {
-		return b[:size]
+	if old := len(b); size <= cap(b) {
+		b = b[:size]
+		clear(b[min(old, size):])
+		return b
 	}
 	grown := r.Allocate(size)
 	copy(grown, b)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/spf13/cobra"
 
 	"github.com/ledgerlake/ledgerlake/internal/where"
@@ -27,6 +28,9 @@ type readFlags struct {
 	gaps        bool
 	showToken   bool
 	plan        bool
+	latest      bool
+	tombstones  bool
+	maxRate     string
 	travel      travelFlags
 }
 
@@ -79,6 +83,9 @@ Rows are JSON objects with the table's column names; binary columns are base64.`
 	f.BoolVar(&r.gaps, "gaps", false, "report offsets without a row on standard error")
 	f.BoolVar(&r.showToken, "token", false, "print a resume token on standard error at the end")
 	f.BoolVar(&r.plan, "plan", false, "show where each partition starts, leaves the table and ends, and the files and row groups in between; read nothing")
+	f.BoolVar(&r.latest, "latest-by-key", false, "the newest record of each key alone, as of --until; with --follow then every later record")
+	f.BoolVar(&r.tombstones, "tombstones", false, "with --latest-by-key: also keys whose newest record has no value")
+	f.StringVar(&r.maxRate, "max-rate", "", "read no more than this a second: 10000 (records), 20MB, or both with a comma")
 	r.travel.register(f)
 	f.StringVar(&r.dir, "dir", "", "served directory; SOURCE is then a topic")
 	f.StringVar(&r.tableURL, "table", "", "table with the history of a kafka:// source")
@@ -104,6 +111,14 @@ func (r *readFlags) run(ctx context.Context, s *stream, out io.Writer) error {
 			fmt.Fprintf(os.Stderr, "gap: partition %d offsets [%d, %d): %s\n", g.Partition, g.From, g.To, g.Reason)
 		}
 	}
+	if r.maxRate != "" {
+		if cfg.Rate, err = reader.ParseRate(r.maxRate); err != nil {
+			return fmt.Errorf("--max-rate: %w", err)
+		}
+	}
+	if r.latest {
+		return r.readLatest(ctx, cfg, out)
+	}
 	c, err := reader.Open(ctx, cfg)
 	if err != nil {
 		return err
@@ -124,7 +139,28 @@ func (r *readFlags) run(ctx context.Context, s *stream, out io.Writer) error {
 	return err
 }
 
-func (r *readFlags) copyRows(ctx context.Context, c *reader.Cursor, w rowWriter) error {
+// readLatest prints the newest record of each key.
+func (r *readFlags) readLatest(ctx context.Context, cfg reader.Config, out io.Writer) error {
+	if r.plan || r.showToken {
+		return errors.New("--latest-by-key goes with neither --plan nor --token")
+	}
+	l, err := reader.OpenLatestByKey(ctx, reader.LatestByKeyConfig{Config: cfg, KeepTombstones: r.tombstones})
+	if err != nil {
+		return err
+	}
+	w, err := newRowWriter(r.output, out, l.Schema(), cfg.ValueColumn())
+	if err == nil {
+		err = errors.Join(r.copyRows(ctx, l, w), w.close())
+	}
+	return errors.Join(err, l.Close())
+}
+
+// batches is what is read, batch by batch.
+type batches interface {
+	Next(ctx context.Context) (arrow.RecordBatch, error)
+}
+
+func (r *readFlags) copyRows(ctx context.Context, c batches, w rowWriter) error {
 	for {
 		rb, err := c.Next(ctx)
 		if errors.Is(err, io.EOF) {
@@ -147,7 +183,7 @@ func (r *readFlags) wholeTable(s *stream) bool {
 
 // streamed says whether a flag is set that has a meaning for a stream only.
 func (r *readFlags) streamed() bool {
-	return r.from != "earliest" || r.until != "" && r.until != "now" || r.follow || len(r.partitions) > 0 || r.plan || r.showToken
+	return r.from != "earliest" || r.until != "" && r.until != "now" || r.follow || len(r.partitions) > 0 || r.plan || r.showToken || r.latest || r.maxRate != ""
 }
 
 // readVersion prints all rows of one version of the table: no log, no positions.
