@@ -35,6 +35,7 @@
 //	plan.go      what a cursor is going to read
 //	records.go   batches and records as sequences
 //	latest.go    the newest record of each key, then the changes; newest.go finds them, with files where memory ends
+//	bytime.go    all partitions in the order of time
 //	ndjson.go    rows as JSON lines; csv.go as CSV and as raw values
 //	history.go   re-batched lake rows for the Kafka protocol server
 //	stream.go    one consumer's scan of a partition, kept open between its fetches

@@ -31,6 +31,7 @@ type readFlags struct {
 	latest      bool
 	tombstones  bool
 	maxRate     string
+	order       string
 	travel      travelFlags
 }
 
@@ -51,6 +52,8 @@ Rows are JSON objects with the table's column names; binary columns are base64.`
   ledgerlake read ./data/events --from 2026-01-31T00:00:00Z --follow
   ledgerlake read s3://lake/orders --columns _offset,amount
   ledgerlake read s3://lake/orders --where "amount > 100 AND country = 'DE'" --output csv
+  ledgerlake read s3://lake/accounts --latest-by-key --until 2026-01-31T00:00:00Z
+  ledgerlake read s3://lake/orders --order time --from 2026-01-01 --max-rate 20MB
   ledgerlake read s3://lake/orders --timestamp 2026-01-31T00:00:00Z
   ledgerlake read kafka://127.0.0.1:9092/orders --table /lake/orders --from earliest`,
 		Args: cobra.ExactArgs(1),
@@ -85,6 +88,7 @@ Rows are JSON objects with the table's column names; binary columns are base64.`
 	f.BoolVar(&r.plan, "plan", false, "show where each partition starts, leaves the table and ends, and the files and row groups in between; read nothing")
 	f.BoolVar(&r.latest, "latest-by-key", false, "the newest record of each key alone, as of --until; with --follow then every later record")
 	f.BoolVar(&r.tombstones, "tombstones", false, "with --latest-by-key: also keys whose newest record has no value")
+	f.StringVar(&r.order, "order", "", "time: all partitions as one stream in the order of their records' times; default: each partition in the order of its offsets")
 	f.StringVar(&r.maxRate, "max-rate", "", "read no more than this a second: 10000 (records), 20MB, or both with a comma")
 	r.travel.register(f)
 	f.StringVar(&r.dir, "dir", "", "served directory; SOURCE is then a topic")
@@ -116,8 +120,23 @@ func (r *readFlags) run(ctx context.Context, s *stream, out io.Writer) error {
 			return fmt.Errorf("--max-rate: %w", err)
 		}
 	}
-	if r.latest {
-		return r.readLatest(ctx, cfg, out)
+	switch {
+	case r.order != "" && r.order != "time":
+		return fmt.Errorf("--order %q: want time, or nothing", r.order)
+	case (r.latest || r.order != "") && (r.plan || r.showToken), r.latest && r.order != "":
+		return errors.New("--latest-by-key and --order go neither with each other nor with --plan and --token")
+	case r.latest:
+		l, err := reader.OpenLatestByKey(ctx, reader.LatestByKeyConfig{Config: cfg, KeepTombstones: r.tombstones})
+		if err != nil {
+			return err
+		}
+		return errors.Join(r.writeAll(ctx, l, cfg, out), l.Close())
+	case r.order == "time":
+		b, err := reader.OpenByTime(ctx, reader.ByTimeConfig{Config: cfg})
+		if err != nil {
+			return err
+		}
+		return errors.Join(r.writeAll(ctx, b, cfg, out), b.Close())
 	}
 	c, err := reader.Open(ctx, cfg)
 	if err != nil {
@@ -127,37 +146,26 @@ func (r *readFlags) run(ctx context.Context, s *stream, out io.Writer) error {
 	if r.plan {
 		return printPlan(ctx, out, c)
 	}
-	w, err := newRowWriter(r.output, out, c.Schema(), cfg.ValueColumn())
-	if err != nil {
-		return err
-	}
-	err = r.copyRows(ctx, c, w)
-	err = errors.Join(err, w.close())
+	err = r.writeAll(ctx, c, cfg, out)
 	if r.showToken {
 		fmt.Fprintf(os.Stderr, "token:%s\n", c.Token())
 	}
 	return err
 }
 
-// readLatest prints the newest record of each key.
-func (r *readFlags) readLatest(ctx context.Context, cfg reader.Config, out io.Writer) error {
-	if r.plan || r.showToken {
-		return errors.New("--latest-by-key goes with neither --plan nor --token")
-	}
-	l, err := reader.OpenLatestByKey(ctx, reader.LatestByKeyConfig{Config: cfg, KeepTombstones: r.tombstones})
-	if err != nil {
-		return err
-	}
-	w, err := newRowWriter(r.output, out, l.Schema(), cfg.ValueColumn())
-	if err == nil {
-		err = errors.Join(r.copyRows(ctx, l, w), w.close())
-	}
-	return errors.Join(err, l.Close())
-}
-
 // batches is what is read, batch by batch.
 type batches interface {
 	Next(ctx context.Context) (arrow.RecordBatch, error)
+	Schema() *arrow.Schema
+}
+
+// writeAll prints all rows.
+func (r *readFlags) writeAll(ctx context.Context, rows batches, cfg reader.Config, out io.Writer) error {
+	w, err := newRowWriter(r.output, out, rows.Schema(), cfg.ValueColumn())
+	if err != nil {
+		return err
+	}
+	return errors.Join(r.copyRows(ctx, rows, w), w.close())
 }
 
 func (r *readFlags) copyRows(ctx context.Context, c batches, w rowWriter) error {
@@ -183,7 +191,7 @@ func (r *readFlags) wholeTable(s *stream) bool {
 
 // streamed says whether a flag is set that has a meaning for a stream only.
 func (r *readFlags) streamed() bool {
-	return r.from != "earliest" || r.until != "" && r.until != "now" || r.follow || len(r.partitions) > 0 || r.plan || r.showToken || r.latest || r.maxRate != ""
+	return r.from != "earliest" || r.until != "" && r.until != "now" || r.follow || len(r.partitions) > 0 || r.plan || r.showToken || r.latest || r.maxRate != "" || r.order != ""
 }
 
 // readVersion prints all rows of one version of the table: no log, no positions.

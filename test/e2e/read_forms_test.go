@@ -54,7 +54,29 @@ func TestReadForms(t *testing.T) {
 	if !strings.Contains(plan, "partition 1: from 10, table up to") || !strings.Contains(plan, "row groups") || strings.Contains(plan, "partition 0") {
 		t.Errorf("plan: %s", plan)
 	}
-	for _, bad := range [][]string{{"--where", "nothing = 1"}, {"--where", "_offset ="}, {"--output", "xml"}, {"--output", "raw", "--columns", "_offset"}} {
+	latest := harness.DecodeRows(t, harness.Run(t, nil, "read", table, "--latest-by-key", "--tombstones"))
+	keys := map[any]bool{}
+	for _, row := range harness.DecodeRows(t, harness.Run(t, nil, "read", table)) {
+		keys[[2]any{row["_partition"], row["_key"]}] = true
+	}
+	if len(latest) != len(keys) {
+		t.Errorf("--latest-by-key gives %d rows of %d keys", len(latest), len(keys))
+	}
+	byTime, at := harness.DecodeRows(t, harness.Run(t, nil, "read", table, "--order", "time")), ""
+	for _, row := range byTime {
+		if now, _ := row["_timestamp"].(string); now < at {
+			t.Fatalf("--order time gives %s after %s", now, at)
+		} else {
+			at = now
+		}
+	}
+	if len(byTime) != n {
+		t.Errorf("--order time gives %d rows", len(byTime))
+	}
+	if got := bytes.Count(harness.Run(t, nil, "read", table, "--max-rate", "5000,100MB"), []byte("\n")); got != n {
+		t.Errorf("--max-rate gives %d rows", got)
+	}
+	for _, bad := range [][]string{{"--max-rate", "fast"}, {"--order", "size"}, {"--order", "time", "--latest-by-key"}, {"--where", "nothing = 1"}, {"--where", "_offset ="}, {"--output", "xml"}, {"--output", "raw", "--columns", "_offset"}} {
 		if _, err := harness.TryRun(t, nil, append([]string{"read", table}, bad...)...); err == nil {
 			t.Errorf("%v is accepted", bad)
 		}

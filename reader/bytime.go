@@ -1,0 +1,353 @@
+package reader
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+)
+
+// ByTimeConfig are the settings of a read in the order of time.
+type ByTimeConfig struct {
+	Config
+	// Idle is how long a partition without new records holds the others back while the log is followed; default 5 s.
+	// Its later records come late then: with times below Watermark.
+	Idle time.Duration
+}
+
+// ByTime reads all partitions of a topic as one stream in the order of the records' timestamps, as a job over history
+// that joins or windows by time needs it. The order of each partition stays that of its offsets: a record that is
+// older than one before it in its partition comes right behind that one. Equal times come by partition.
+//
+// Each partition is read by a Cursor of its own, so memory grows with their number: about BatchRows rows each, twice.
+type ByTime struct {
+	cfg       ByTimeConfig
+	schema    *arrow.Schema
+	hide      int // columns at the end that the caller did not ask for
+	time      int
+	parts     []*timed
+	batches   chan timedBatch // those asked for
+	running   sync.WaitGroup
+	heap      timedHeap
+	watermark int64 // microseconds; what comes is not older
+	given     arrow.RecordBatch
+	cancel    context.CancelFunc
+}
+
+// timed is one partition.
+type timed struct {
+	cur   *Cursor
+	id    int32
+	rb    arrow.RecordBatch
+	times []int64 // of rb: the largest so far in the partition, so they never fall
+	row   int
+	last  int64
+
+	more  chan struct{} // asks for the next; the one before is no longer used
+	asked bool
+	ended bool
+	idle  bool // nothing came for long: it holds nobody back
+}
+
+type timedBatch struct {
+	p   *timed
+	rb  arrow.RecordBatch
+	err error
+}
+
+// OpenByTime opens a cursor for each partition, all on one snapshot. The context is that of the whole read.
+func OpenByTime(ctx context.Context, cfg ByTimeConfig) (b *ByTime, err error) {
+	if cfg.Idle == 0 {
+		cfg.Idle = 5 * time.Second
+	}
+	if cfg.MaxRows != 0 || cfg.Rate.set() {
+		return nil, errors.New("by time: MaxRows and Rate are those of one cursor; bound the read by Until")
+	}
+	names := cfg.names()
+	if names.Timestamp == "" || !names.Ordered() {
+		return nil, fmt.Errorf("by time: %w: it has no timestamp, partition and offset columns", ErrNotReplayable)
+	}
+	one := cfg.Config
+	if one.ReadAhead == 0 {
+		one.ReadAhead = 1
+	}
+	if one.Columns != nil {
+		one.Columns = append([]string(nil), one.Columns...)
+		if !slices.Contains(one.Columns, names.Timestamp) {
+			one.Columns = append(one.Columns, names.Timestamp)
+		}
+	}
+	first, err := Open(ctx, one)
+	if err != nil {
+		return nil, err
+	}
+	b = &ByTime{cfg: cfg, schema: first.Schema(), watermark: math.MinInt64, batches: make(chan timedBatch)}
+	if cfg.Columns != nil {
+		b.hide = len(one.Columns) - len(cfg.Columns)
+		if b.schema, err = Project(first.Schema(), cfg.Columns); err != nil {
+			return nil, errors.Join(err, first.Close())
+		}
+	}
+	b.time = first.Schema().FieldIndices(names.Timestamp)[0]
+	ctx, b.cancel = context.WithCancel(ctx)
+	for _, id := range first.Partitions() {
+		own := one
+		own.Partitions = []int32{id}
+		cur, err := open(ctx, own, first.snap)
+		if err != nil {
+			return nil, errors.Join(err, first.Close(), b.Close())
+		}
+		p := &timed{cur: cur, id: id, last: math.MinInt64, more: make(chan struct{})}
+		b.parts = append(b.parts, p)
+		b.running.Go(func() { p.run(ctx, b.batches) })
+	}
+	return b, first.Close()
+}
+
+// run reads one batch for each that is asked for.
+func (p *timed) run(ctx context.Context, to chan<- timedBatch) {
+	for range p.more {
+		rb, err := p.cur.Next(ctx)
+		select {
+		case to <- timedBatch{p, rb, err}:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Schema is that of the batches.
+func (b *ByTime) Schema() *arrow.Schema { return b.schema }
+
+// Watermark says that whatever Next gives from now on is not older, late records of idle partitions aside. It is
+// zero before the first batch.
+func (b *ByTime) Watermark() time.Time {
+	if b.watermark == math.MinInt64 {
+		return time.Time{}
+	}
+	return time.UnixMicro(b.watermark).UTC()
+}
+
+// Next gives the next rows in the order of time, io.EOF at the end. The batch is valid until the next call.
+func (b *ByTime) Next(ctx context.Context) (arrow.RecordBatch, error) {
+	if b.given != nil {
+		b.given.Release()
+		b.given = nil
+	}
+	limit := b.cfg.BatchRows
+	if limit == 0 {
+		limit = logBatchRows
+	}
+	var pieces []arrow.RecordBatch
+	defer func() {
+		for _, p := range pieces {
+			p.Release()
+		}
+	}()
+	for rows := 0; rows < limit; {
+		if err := b.fill(ctx, len(pieces) == 0); err != nil {
+			return nil, err
+		}
+		if len(b.heap) == 0 {
+			break
+		}
+		p := b.heap[0]
+		n := b.run(p, limit-rows)
+		piece := p.rb.NewSlice(int64(p.row), int64(p.row+n))
+		pieces = append(pieces, piece)
+		rows += n
+		b.watermark = max(b.watermark, p.times[p.row+n-1])
+		if p.row += n; p.row < len(p.times) {
+			heap.Fix(&b.heap, 0)
+			continue
+		}
+		heap.Pop(&b.heap)
+		p.rb = nil
+		break // its memory is used again with the next batch: what points into it is given first
+	}
+	if len(pieces) == 0 {
+		return nil, io.EOF
+	}
+	out, err := joined(pieces)
+	if err != nil {
+		return nil, err
+	}
+	b.given = out
+	if b.hide > 0 {
+		b.given = array.NewRecordBatch(b.schema, out.Columns()[:b.schema.NumFields()], out.NumRows())
+		out.Release()
+	}
+	return b.given, nil
+}
+
+// run is how many rows of the first partition come before those of all others.
+func (b *ByTime) run(p *timed, most int) int {
+	end := min(len(p.times), p.row+most)
+	for i := 1; i < min(3, len(b.heap)); i++ { // the second smallest is a child of the root
+		q := b.heap[i]
+		at, equal := q.times[q.row], q.id > p.id
+		end = min(end, p.row+sort.Search(end-p.row, func(i int) bool {
+			t := p.times[p.row+i]
+			return t > at || t == at && !equal
+		}))
+	}
+	return max(1, end-p.row)
+}
+
+// fill gets a batch of every partition that has none. One at the end of a followed log is waited for until it counts
+// as idle; when nothing else is there and the caller has nothing yet, for as long as it takes.
+func (b *ByTime) fill(ctx context.Context, wait bool) error {
+	for _, p := range b.parts {
+		if p.rb == nil && !p.ended && !p.asked {
+			p.more <- struct{}{}
+			p.asked = true
+		}
+	}
+	var idle <-chan time.Time
+	for {
+		busy, open := 0, 0
+		for _, p := range b.parts {
+			if p.asked {
+				open++
+				if !p.idle {
+					busy++
+				}
+			}
+		}
+		if open == 0 || busy == 0 && (len(b.heap) > 0 || !wait) {
+			select {
+			case got := <-b.batches:
+				if err := b.take(got); err != nil {
+					return err
+				}
+				continue
+			default:
+				return nil
+			}
+		}
+		if idle == nil && busy > 0 && b.cfg.Follow {
+			t := time.NewTimer(b.cfg.Idle)
+			defer t.Stop()
+			idle = t.C
+		}
+		select {
+		case got := <-b.batches:
+			if err := b.take(got); err != nil {
+				return err
+			}
+		case <-idle:
+			for _, p := range b.parts {
+				p.idle = p.idle || p.asked
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (b *ByTime) take(got timedBatch) error {
+	p := got.p
+	p.asked, p.idle = false, false
+	if errors.Is(got.err, io.EOF) {
+		p.ended = true
+		return nil
+	}
+	if got.err != nil {
+		return fmt.Errorf("partition %d: %w", p.id, got.err)
+	}
+	col, ok := got.rb.Column(b.time).(*array.Timestamp)
+	if !ok {
+		return fmt.Errorf("by time: %w: column %s is no timestamp", ErrNotReplayable, got.rb.ColumnName(b.time))
+	}
+	perMicro := col.DataType().(*arrow.TimestampType).Unit.Multiplier() / time.Microsecond
+	p.times = p.times[:0]
+	for i, v := range col.TimestampValues() {
+		at := int64(v)
+		if perMicro > 0 {
+			at *= int64(perMicro)
+		} else {
+			at /= 1000
+		}
+		if col.IsValid(i) {
+			p.last = max(p.last, at)
+		}
+		p.times = append(p.times, p.last)
+	}
+	p.rb, p.row = got.rb, 0
+	heap.Push(&b.heap, p)
+	return nil
+}
+
+// joined makes one batch of several.
+func joined(pieces []arrow.RecordBatch) (arrow.RecordBatch, error) {
+	if len(pieces) == 1 {
+		pieces[0].Retain()
+		return pieces[0], nil
+	}
+	cols := make([]arrow.Array, pieces[0].NumCols())
+	rows := int64(0)
+	for i := range cols {
+		parts := make([]arrow.Array, len(pieces))
+		for j, p := range pieces {
+			parts[j] = p.Column(i)
+		}
+		a, err := array.Concatenate(parts, memory.DefaultAllocator)
+		if err != nil {
+			return nil, fmt.Errorf("by time: %w", err)
+		}
+		cols[i] = a
+		defer a.Release()
+	}
+	for _, p := range pieces {
+		rows += p.NumRows()
+	}
+	return array.NewRecordBatch(pieces[0].Schema(), cols, rows), nil
+}
+
+// Close ends the read.
+func (b *ByTime) Close() error {
+	b.cancel()
+	var errs []error
+	for _, p := range b.parts {
+		close(p.more)
+	}
+	b.running.Wait()
+	for _, p := range b.parts {
+		errs = append(errs, p.cur.Close())
+	}
+	b.parts = nil
+	if b.given != nil {
+		b.given.Release()
+		b.given = nil
+	}
+	return errors.Join(errs...)
+}
+
+// timedHeap has the partition with the oldest next row first.
+type timedHeap []*timed
+
+func (h timedHeap) Len() int { return len(h) }
+func (h timedHeap) Less(i, j int) bool {
+	a, b := h[i], h[j]
+	if x, y := a.times[a.row], b.times[b.row]; x != y {
+		return x < y
+	}
+	return a.id < b.id
+}
+func (h timedHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *timedHeap) Push(x any)   { *h = append(*h, x.(*timed)) }
+func (h *timedHeap) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}

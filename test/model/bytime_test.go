@@ -1,0 +1,119 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/ledgerlake/ledgerlake/reader"
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+// timedRecords appends records whose times grow, with some that are older than those before; it gives n -> the largest
+// time so far of its partition.
+func (w *world) timedRecords(n int, clock *int64, want map[int64]int64, last map[int32]int64) {
+	w.t.Helper()
+	for range n {
+		p := int32(w.rng.IntN(partitions))
+		b := record.NewBuilder(record.None)
+		for range 1 + w.rng.IntN(15) {
+			*clock += w.rng.Int64N(3)
+			at := *clock
+			if w.rng.IntN(10) == 0 {
+				at -= 20
+			}
+			last[p] = max(last[p], at)
+			want[int64(len(want))] = last[p]
+			b.Append(at, []byte("k"), fmt.Appendf(nil, `{"n":%d}`, len(want)-1), nil)
+		}
+		raw, err := b.Build(0)
+		if err == nil {
+			_, err = w.log.Append(w.t.Context(), tp(p), raw)
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// By time, every record comes once, each partition in the order of its offsets (I4), and none before one that is older.
+func TestReaderByTime(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("LEDGERLAKE_SEED=%d", seed)
+	for i := range uint64(20) {
+		w := newWorld(t, rand.New(rand.NewPCG(seed+i, 0)))
+		clock, want, last := int64(1000), map[int64]int64{}, map[int32]int64{}
+		w.timedRecords(w.rng.IntN(30), &clock, want, last)
+		w.tierWith(0)
+		w.timedRecords(w.rng.IntN(30), &clock, want, last)
+		if w.rng.IntN(2) == 0 {
+			w.retire()
+		}
+		cfg := reader.ByTimeConfig{Config: w.config()}
+		cfg.Partitions, cfg.BatchRows = nil, 1+w.rng.IntN(20)
+		if w.rng.IntN(2) == 0 {
+			cfg.Columns = []string{"_partition", "_offset", "n"}
+		}
+		b, err := reader.OpenByTime(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next, seen, at := map[int32]int64{}, 0, int64(0)
+		for {
+			rb, err := b.Next(t.Context())
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			col := func(name string) int { return rb.Schema().FieldIndices(name)[0] }
+			for j := range int(rb.NumRows()) {
+				p, o := rb.Column(col("_partition")).(*array.Int32).Value(j), rb.Column(col("_offset")).(*array.Int64).Value(j)
+				n := rb.Column(col("n")).(*array.Int64).Value(j)
+				if o != next[p] || want[n] < at {
+					t.Fatalf("partition %d offset %d (want %d) of time %d after %d", p, o, next[p], want[n], at)
+				}
+				next[p], at = o+1, want[n]
+				seen++
+			}
+			if got := b.Watermark(); !got.Equal(time.UnixMilli(at)) {
+				t.Fatalf("watermark %v, want %v", got, time.UnixMilli(at))
+			}
+		}
+		if seen != len(want) {
+			t.Fatalf("%d records, want %d", seen, len(want))
+		}
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// While the log is followed, a partition where nothing happens holds the others back for a while only.
+func TestReaderByTimeIdle(t *testing.T) {
+	w := filled(t, 30, 10) // partition 0 alone has records
+	cfg := reader.ByTimeConfig{Config: w.config(), Idle: time.Millisecond}
+	cfg.Partitions, cfg.Follow, cfg.MaxWait = nil, true, time.Millisecond
+	b, err := reader.OpenByTime(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []int64
+	for len(got) < 30 {
+		rb, err := b.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, rb.Column(1).(*array.Int64).Int64Values()...)
+	}
+	wantRun(t, got, 0, 30)
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
