@@ -48,6 +48,7 @@ type world struct {
 	// source is what tiering reads; nil: log.
 	source broker.Source
 	want   [partitions][]entry // by offset
+	paused *view               // a read that rests while the others go on; nil: none
 	trace  []string
 }
 
@@ -216,52 +217,99 @@ func (w *world) crash() {
 }
 
 // read opens a cursor at random offsets and compares every record and gap with the model (I4).
-func (w *world) read() {
+func (w *world) read() { w.begin().end() }
+
+// readAmid reads a part of the stream and rests; what it rests in goes on. The next time it reads to the end (I4, I6).
+func (w *world) readAmid() {
+	if w.paused != nil {
+		w.paused.end()
+		w.paused = nil
+		return
+	}
+	v := w.begin()
+	for range w.rng.IntN(4) {
+		if !v.batch() {
+			break
+		}
+	}
+	w.did("pause at %v", v.next)
+	w.paused = v
+}
+
+// begin opens a cursor at random offsets, up to the end of what there is now.
+func (w *world) begin() *view {
 	from := map[int32]record.Offset{}
 	for p := range int32(partitions) {
 		from[p] = record.Offset(w.rng.IntN(len(w.want[p]) + 1))
 	}
 	w.did("read from %v", from)
-	v := &view{w: w, next: map[int32]record.Offset{}, gaps: map[int32][]reader.Gap{}}
+	v := &view{w: w, next: map[int32]record.Offset{}, until: map[int32]int{}, gaps: map[int32][]reader.Gap{}}
 	for p, o := range from {
-		v.next[p] = o
+		v.next[p], v.until[p] = o, len(w.want[p])
 	}
-	cfg := reader.Config{Table: w.table, Source: w.log, Topic: topic, From: reader.AtOffsets(from), BatchRows: 1 + w.rng.IntN(30)}
-	cfg.OnGap = func(g reader.Gap) { v.gaps[g.Partition] = append(v.gaps[g.Partition], g) }
-	c, err := reader.Open(w.t.Context(), cfg)
+	v.cfg = reader.Config{Table: w.table, Source: liveLog{w}, Topic: topic, From: reader.AtOffsets(from), BatchRows: 1 + w.rng.IntN(30), ReadAhead: 1 + w.rng.IntN(2)}
+	if w.rng.IntN(2) == 0 {
+		v.cfg.LeaseAfter = time.Nanosecond
+	}
+	v.cfg.OnGap = func(g reader.Gap) { v.gaps[g.Partition] = append(v.gaps[g.Partition], g) }
+	c, err := reader.Open(w.t.Context(), v.cfg)
 	if err != nil {
 		w.fail("open reader: %v", err)
 	}
-	defer func() { _ = c.Close() }()
-	for resumes := 0; ; {
-		rb, err := c.Next(w.t.Context())
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			w.fail("read: %v", err)
-		}
-		v.rows(rb)
-		if resumes < 6 && w.rng.IntN(3) == 0 { // go on from a token, as a restarted reader does
-			c = w.resume(c, cfg)
-			resumes++
-		}
-	}
-	for p := range int32(partitions) {
-		if v.skip(p); int(v.next[p]) != len(w.want[p]) {
-			w.fail("partition %d was read up to %d, want %d", p, v.next[p], len(w.want[p]))
-		}
-		if len(v.gaps[p]) > 0 {
-			w.fail("gaps %v of partition %d do not fit at %d", v.gaps[p], p, v.next[p])
-		}
-	}
+	v.c = c
+	return v
 }
 
 // view is what a read has given so far.
 type view struct {
-	w    *world
-	next map[int32]record.Offset
-	gaps map[int32][]reader.Gap // reported, not yet met
+	w       *world
+	cfg     reader.Config
+	c       *reader.Cursor
+	resumes int
+	next    map[int32]record.Offset
+	until   map[int32]int
+	gaps    map[int32][]reader.Gap // reported, not yet met
+}
+
+// batch reads on; false at the end.
+func (v *view) batch() bool {
+	rb, err := v.c.Next(v.w.t.Context())
+	if errors.Is(err, io.EOF) {
+		return false
+	}
+	if errors.Is(err, errInjected) { // a read that was paused has met a fault that was meant for another
+		v.resume()
+		return true
+	}
+	if err != nil {
+		v.w.fail("read: %v", err)
+	}
+	v.rows(rb)
+	if v.resumes < 6 && v.w.rng.IntN(3) == 0 { // go on from a token, as a restarted reader does
+		v.resume()
+		v.resumes++
+	}
+	return true
+}
+
+// end reads the rest and checks that nothing is missing.
+func (v *view) end() {
+	if v == nil {
+		return
+	}
+	for v.batch() {
+	}
+	if err := v.c.Close(); err != nil {
+		v.w.fail("close: %v", err)
+	}
+	for p := range int32(partitions) {
+		if v.skip(p); int(v.next[p]) < v.until[p] {
+			v.w.fail("partition %d was read up to %d, want %d", p, v.next[p], v.until[p])
+		}
+		if len(v.gaps[p]) > 0 {
+			v.w.fail("gaps %v of partition %d do not fit at %d", v.gaps[p], p, v.next[p])
+		}
+	}
 }
 
 // skip goes over the gaps that begin where the partition stands: each offset in one must be a bad value.
@@ -277,19 +325,19 @@ func (v *view) skip(p int32) {
 	}
 }
 
-func (w *world) resume(c *reader.Cursor, cfg reader.Config) *reader.Cursor {
-	bound, err := reader.AtToken(c.Token(), topic)
+func (v *view) resume() {
+	w := v.w
+	bound, err := reader.AtToken(v.c.Token(), topic)
 	if err != nil {
 		w.fail("token: %v", err)
 	}
-	if err := c.Close(); err != nil {
+	if err := v.c.Close(); err != nil {
 		w.fail("close: %v", err)
 	}
-	cfg.From = bound
-	if c, err = reader.Open(w.t.Context(), cfg); err != nil {
+	v.cfg.From = bound
+	if v.c, err = reader.Open(w.t.Context(), v.cfg); err != nil {
 		w.fail("resume: %v", err)
 	}
-	return c
 }
 
 func (v *view) rows(rb arrow.RecordBatch) {
@@ -381,11 +429,12 @@ func TestStream(t *testing.T) {
 
 func run(t *testing.T, seed uint64) {
 	w := newWorld(t, rand.New(rand.NewPCG(seed, 0)))
-	steps := []func(){w.produce, w.produce, w.produce, w.tier, w.retire, w.crash, w.read, w.read}
-	for range 40 {
+	steps := []func(){w.produce, w.produce, w.produce, w.tier, w.tier, w.retire, w.crash, w.read, w.read, w.read, w.optimize, w.vacuum, w.reopenTable, w.readAmid}
+	for range 60 {
 		steps[w.rng.IntN(len(steps))]()
 	}
 	w.read()
+	w.paused.end()
 	w.finish()
 	if err := w.log.Close(); err != nil {
 		t.Fatal(err)
