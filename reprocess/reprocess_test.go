@@ -260,6 +260,52 @@ func (f flaky) Apply(_ context.Context, in []reprocess.Record) ([]reprocess.Resu
 func (flaky) Close() error { return nil }
 
 // A new table that differs is told apart from the old one, column by column.
+// Verify sees a record whose key, headers or time is another one, although its columns are the same.
+func TestVerifySeesTheRecord(t *testing.T) {
+	r := newRig(t)
+	r.send(0, 100)
+	if err := r.tier(); err != nil {
+		t.Fatal(err)
+	}
+	j := r.open(r.config(reprocess.Spec{}))
+	if err := j.Run(t.Context(), reprocess.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := j.Verify(t.Context(), r.live, nil); err != nil || !c.Same() || c.Rows != 100 {
+		t.Fatalf("a copy: %s, %v", c, err)
+	}
+	other := newRig(t) // the same values under other keys, at other times
+	for n := range 100 {
+		b := record.NewBuilder(record.None)
+		b.Append(1_800_000_000_000, []byte("another key"), fmt.Appendf(nil, `{"n":%d,"word":"w%d"}`, n, n%5), nil)
+		raw, err := b.Build(0)
+		if err == nil {
+			_, err = other.log.Append(t.Context(), record.TopicPartition{Topic: topic, Partition: int32(firstPlace(r, n).partition)}, raw)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := other.tier(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := j.Verify(t.Context(), other.live, nil)
+	if err != nil || c.Different != 100 || c.Columns["_key"] != 100 || c.Columns["_timestamp"] != 100 || c.Columns["n"] != 0 || c.Columns["_value"] != 0 {
+		t.Errorf("other keys and times: %s, %v", c, err)
+	}
+}
+
+// firstPlace finds where a record went.
+func firstPlace(r *rig, n int) place {
+	for p, m := range r.sent {
+		if m == n {
+			return p
+		}
+	}
+	r.t.Fatalf("record %d was not sent", n)
+	return place{}
+}
+
 func TestVerify(t *testing.T) {
 	r := newRig(t)
 	r.send(0, 300)

@@ -119,7 +119,7 @@ func (j *Job) Verify(ctx context.Context, old *table.Table, ignore []string) (Co
 	return c, nil
 }
 
-// columnsOf gives the payload columns that are compared.
+// columnsOf gives the columns that are compared.
 func (c *Comparison) columnsOf(old *table.Table, snapOld *deltalog.Snapshot, new *table.Table, snapNew *deltalog.Snapshot, ignore []string) ([]string, error) {
 	a, err := old.Schema(snapOld)
 	if err != nil {
@@ -129,9 +129,14 @@ func (c *Comparison) columnsOf(old *table.Table, snapOld *deltalog.Snapshot, new
 	if err != nil {
 		return nil, err
 	}
-	system := func(name string) bool {
-		return slices.ContainsFunc(table.SystemFields(table.DefaultNames()), func(f arrow.Field) bool { return f.Name == name })
+	// Keys, headers and times belong to the record and stay as they are; the value is what a job may change, so its
+	// columns are compared, and it alone where there are none.
+	names := table.DefaultNames()
+	place := []string{names.Partition, names.Offset}
+	if payload, err := old.PayloadSchema(); err == nil && payload.NumFields() > 0 {
+		place = append(place, names.Value)
 	}
+	system := func(name string) bool { return slices.Contains(place, name) }
 	both := []string{}
 	for _, f := range a.Fields() {
 		switch {

@@ -58,6 +58,7 @@ func (o *openedJob) close() error {
 func newReprocess() *cobra.Command {
 	var f jobFlags
 	var run reprocess.RunOptions
+	var letters letterFlags
 	cmd := &cobra.Command{
 		Use:   "reprocess JOB.yaml",
 		Short: "Run a stream again from any offset into a new table, compare, and swap it in",
@@ -78,14 +79,26 @@ JOB.yaml:
                                    line with the new row as one line, with its _offset, or null for none
   schema: columns.json             columns of the new table; default: inferred
 
+With --dead-letters it takes no job but a table, or DIR/TOPIC, and makes rows of the dead letters that fit by now.
+
 Then: reprocess verify JOB.yaml, reprocess swap JOB.yaml, reprocess retire JOB.yaml.`,
 		Example: `  ledgerlake reprocess job.yaml
   ledgerlake reprocess job.yaml --split-index $JOB_COMPLETION_INDEX --split-count 20
   ledgerlake reprocess job.yaml --follow
   ledgerlake reprocess verify job.yaml
-  ledgerlake reprocess swap job.yaml --dry-run`,
+  ledgerlake reprocess swap job.yaml --dry-run
+  ledgerlake reprocess --dead-letters ./data/events --set 'amount=float(amount)' --dry-run`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if letters.on {
+				if f.log, err = newLogger(cmd); err != nil {
+					return err
+				}
+				return f.replayLetters(cmd.Context(), &letters, args[0], cmd.OutOrStdout())
+			}
+			if letters.dryRun || letters.where != "" || len(letters.set) > 0 {
+				return errors.New("--where, --set and --dry-run go with --dead-letters; a job says them in its file, and `reprocess status` says what it would do")
+			}
 			return f.with(cmd, args[0], func(ctx context.Context, o *openedJob, out io.Writer) error {
 				stop := f.report(ctx, o)
 				err := o.Run(ctx, run)
@@ -110,6 +123,7 @@ Then: reprocess verify JOB.yaml, reprocess swap JOB.yaml, reprocess retire JOB.y
 	fs.IntVar(&run.Index, "split-index", 0, "do only splits whose number is this modulo --split-count")
 	fs.IntVar(&run.Count, "split-count", 0, "how many processes share the splits; 0: this one does all")
 	fs.BoolVar(&run.Follow, "follow", false, "go on with new records when the splits are done, until stopped")
+	letters.register(fs)
 	flushFlags(fs, &f.tiering)
 	cmd.AddCommand(newReprocessVerify(), newReprocessSwap(), newReprocessRetire(), newReprocessStatus())
 	return cmd

@@ -1,0 +1,364 @@
+package tiering
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/ledgerlake/ledgerlake/decode"
+	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/table"
+)
+
+// ReplayConfig of ReplayLetters.
+type ReplayConfig struct {
+	Table   *table.Table // that the records belong to
+	Letters *table.Table // its dead letters
+	Topic   string
+	App     string // of the positions in both; default Topic
+	// NewDecoder as in Config; nil: JSON into the table's columns, as they are now.
+	NewDecoder func(payload *arrow.Schema) (decode.Decoder, error)
+	// Change may give a record another value to fill the columns from, or say that it is to be dropped for good. An
+	// error leaves the letter where it is. The system columns keep the record as it was. Nil changes nothing.
+	Change func(ctx context.Context, partition int32, rec *record.Record) (drop bool, err error)
+	DryRun bool
+	Clock  func() time.Time // default time.Now
+	Logger *slog.Logger     // default: discarded
+}
+
+// ReplayReport says what became of dead letters.
+type ReplayReport struct {
+	DryRun   bool           `json:"dryRun,omitempty"`
+	Letters  int64          `json:"letters"`  // of the topic
+	Replayed int64          `json:"replayed"` // rows of the table now
+	Dropped  int64          `json:"dropped"`  // as Change said
+	Already  int64          `json:"already"`  // were rows before: what an earlier replay left undone
+	Refused  int64          `json:"refused"`  // stay letters
+	Pending  int64          `json:"pending"`  // of offsets that the table has not decided yet
+	Reasons  map[string]int `json:"reasons,omitempty"`
+}
+
+// String gives the report as a person reads it.
+func (r ReplayReport) String() string {
+	verb := "are rows now"
+	if r.DryRun {
+		verb = "would become rows"
+	}
+	s := fmt.Sprintf("%d dead letters: %d %s, %d were rows already, %d are dropped, %d stay, %d are of offsets not decided yet",
+		r.Letters, r.Replayed, verb, r.Already, r.Dropped, r.Refused, r.Pending)
+	for reason, n := range r.Reasons {
+		s += fmt.Sprintf("\n  %d stay: %s", n, reason)
+	}
+	return s
+}
+
+// replayRows bounds the rows of one commit.
+const replayRows = 20_000
+
+// ReplayLetters makes rows of dead letters that fit now: the table has got wider columns, or Change mends them. Rows
+// are committed first, then their letters are taken out; a crash in between leaves both, and the next replay finds the
+// rows and takes the letters out only, so that each offset is in the table once (I3) and nothing vanishes (I7). Two
+// replays at once do not add a row twice: one of two commits is refused, and made again.
+//
+// A reader that has passed the offsets does not see the rows; whoever reads from before them does, in their place.
+func ReplayLetters(ctx context.Context, cfg ReplayConfig) (ReplayReport, error) {
+	if cfg.App == "" {
+		cfg.App = cfg.Topic
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = time.Now
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.NewDecoder == nil {
+		cfg.NewDecoder = func(payload *arrow.Schema) (decode.Decoder, error) { return decode.ForTable(payload) }
+	}
+	r := &replay{cfg: cfg, report: ReplayReport{DryRun: cfg.DryRun, Reasons: map[string]int{}}}
+	if err := r.run(ctx); err != nil {
+		return r.report, fmt.Errorf("replay dead letters of %s: %w", cfg.Topic, err)
+	}
+	return r.report, nil
+}
+
+type replay struct {
+	cfg    ReplayConfig
+	report ReplayReport
+}
+
+// letter is a dead letter as its table has it.
+type letter struct {
+	place
+	rec record.Record
+}
+
+func (r *replay) run(ctx context.Context) error {
+	snap, err := r.cfg.Letters.Refresh(ctx)
+	if err != nil {
+		return err
+	}
+	var chunk []letter
+	for rb, err := range r.cfg.Letters.Scan(ctx, snap, table.ScanOptions{}) {
+		if err != nil {
+			return err
+		}
+		chunk, err = r.collect(chunk, rb)
+		rb.Release()
+		if err == nil && len(chunk) >= replayRows {
+			err = r.settle(ctx, chunk)
+			chunk = nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return r.settle(ctx, chunk)
+}
+
+// collect takes the letters of the topic out of a batch, with bytes of their own.
+func (r *replay) collect(to []letter, rb arrow.RecordBatch) ([]letter, error) {
+	n := r.cfg.Letters.Names
+	column := func(name string) arrow.Array {
+		if i := rb.Schema().FieldIndices(name); len(i) == 1 {
+			return rb.Column(i[0])
+		}
+		return nil
+	}
+	topics, ok1 := column("_topic").(*array.String)
+	times, ok2 := column(n.Timestamp).(*array.Timestamp)
+	keys, ok3 := column(n.Key).(*array.Binary)
+	values, ok4 := column(n.Value).(*array.Binary)
+	headers, ok5 := column(n.Headers).(*array.List)
+	at, err := places(rb, n)
+	if err != nil || !ok1 || !ok2 || !ok3 || !ok4 || !ok5 {
+		return nil, errors.Join(errors.New("the dead letter table lacks the columns of whole records: its letters cannot be replayed"), err)
+	}
+	bytesAt := func(a *array.Binary, i int) []byte {
+		if a.IsNull(i) {
+			return nil
+		}
+		return append([]byte{}, a.Value(i)...)
+	}
+	for i, p := range at {
+		if column(n.Offset).IsNull(i) || topics.Value(i) != r.cfg.Topic {
+			continue
+		}
+		l := letter{place: p, rec: record.Record{Offset: p.offset, Timestamp: -1, Key: bytesAt(keys, i), Value: bytesAt(values, i)}}
+		if times.IsValid(i) {
+			unit := times.DataType().(*arrow.TimestampType).Unit
+			l.rec.Timestamp = times.Value(i).ToTime(unit).UnixMilli()
+		}
+		if kv, ok := headers.ListValues().(*array.Struct); ok && headers.IsValid(i) {
+			from, to := headers.ValueOffsets(i)
+			for k := int(from); k < int(to); k++ {
+				l.rec.Headers = append(l.rec.Headers, record.Header{
+					Key: []byte(kv.Field(0).(*array.String).Value(k)), Value: bytesAt(kv.Field(1).(*array.Binary), k)})
+			}
+		}
+		to = append(to, l)
+	}
+	return to, nil
+}
+
+// settle decides some letters: at most a few tries, since another writer may be faster.
+func (r *replay) settle(ctx context.Context, chunk []letter) error {
+	if len(chunk) == 0 {
+		return nil
+	}
+	slices.SortFunc(chunk, func(a, b letter) int { return comparePlaces(a.place, b.place) })
+	before := r.report
+	for try := 1; ; try++ {
+		r.report = before
+		r.report.Reasons = map[string]int{}
+		for k, v := range before.Reasons {
+			r.report.Reasons[k] = v
+		}
+		err := r.trySettle(ctx, chunk)
+		if err == nil || ctx.Err() != nil || try == 10 || !conflicts(err) {
+			return err
+		}
+		r.cfg.Logger.Info("another writer was faster, will be tried again", "topic", r.cfg.Topic, "try", try, "error", err)
+	}
+}
+
+// conflicts says whether a commit lost against another writer's.
+func conflicts(err error) bool {
+	return moved(err) || errors.Is(err, deltalog.ErrConcurrentAppend) || errors.Is(err, deltalog.ErrConcurrentDeleteRead) || errors.Is(err, deltalog.ErrMetadataChanged)
+}
+
+func (r *replay) trySettle(ctx context.Context, chunk []letter) error {
+	snap, err := r.cfg.Table.Refresh(ctx)
+	if err != nil {
+		return err
+	}
+	rows, err := r.rowsThere(ctx, snap, chunk)
+	if err != nil {
+		return err
+	}
+	add, gone, err := r.rows(ctx, snap, chunk, rows)
+	if err != nil || r.cfg.DryRun {
+		return err
+	}
+	if add != nil {
+		const app = "ledgerlake.replayed:"
+		last, _ := snap.Txn(app + r.cfg.App)
+		// ReadAll: a swap, or another replay, that came in between may have brought the same offsets (I3).
+		// COMMIT POINT of the rows.
+		if _, err := r.cfg.Table.Log.Commit(ctx, deltalog.Commit{
+			ReadVersion: snap.Version(), Incarnation: snap.Metadata().ID, Operation: "WRITE", ReadAll: true,
+			Parameters: map[string]string{"mode": "Append", "replay": "dead letters"}, Adds: []deltalog.Add{*add},
+			Txns: []deltalog.Txn{{AppID: app + r.cfg.App, Version: last + 1}},
+		}); err != nil {
+			return fmt.Errorf("commit rows: %w", err)
+		}
+	}
+	return r.takeOut(ctx, gone)
+}
+
+// rowsThere gives the places of letters that are rows already.
+func (r *replay) rowsThere(ctx context.Context, snap *deltalog.Snapshot, chunk []letter) ([]place, error) {
+	ranges := make([]table.Range, len(chunk))
+	for i, l := range chunk {
+		ranges[i] = table.Range{Partition: l.partition, From: l.offset, To: l.offset + 1}
+	}
+	n := r.cfg.Table.Names
+	var out []place
+	for rb, err := range r.cfg.Table.Scan(ctx, snap, table.ScanOptions{Ranges: ranges, Columns: []string{n.Partition, n.Offset}}) {
+		if err != nil {
+			return nil, err
+		}
+		at, err := places(rb, n)
+		rb.Release()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, at...)
+	}
+	slices.SortFunc(out, comparePlaces)
+	return out, nil
+}
+
+// rows writes the letters that fit now into a data file, nil when there are none, and gives the places whose letters
+// are to go.
+func (r *replay) rows(ctx context.Context, snap *deltalog.Snapshot, chunk []letter, there []place) (*deltalog.Add, []place, error) {
+	payload, err := r.cfg.Table.PayloadSchema()
+	if err != nil {
+		return nil, nil, err
+	}
+	decoder, err := r.cfg.NewDecoder(payload)
+	if err != nil {
+		return nil, nil, err
+	}
+	sys := table.NewSystemColumns(r.cfg.Table.Names)
+	var gone []place
+	for i := range chunk {
+		l := &chunk[i]
+		r.report.Letters++
+		if end, ok := table.LakeEnd(snap, r.cfg.App, l.partition); !ok || l.offset >= end {
+			r.report.Pending++
+			continue
+		}
+		if _, is := slices.BinarySearchFunc(there, l.place, comparePlaces); is {
+			r.report.Already++
+			gone = append(gone, l.place)
+			continue
+		}
+		rec, drop := l.rec, false
+		if r.cfg.Change != nil {
+			drop, err = r.cfg.Change(ctx, l.partition, &rec)
+		}
+		if err == nil && !drop {
+			err = decoder.Append(rec.Value)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil, nil, ctx.Err()
+		case err != nil:
+			r.refuse(err)
+			err = nil
+			continue
+		case drop:
+			r.report.Dropped++
+		default:
+			sys.Append(l.partition, &l.rec) // as it is in the log: a consumer of the history gets the same record (I4)
+			r.report.Replayed++
+		}
+		gone = append(gone, l.place)
+	}
+	if sys.Rows() == 0 || r.cfg.DryRun {
+		return nil, gone, nil
+	}
+	add, err := r.write(ctx, snap, payload, sys, decoder)
+	return add, gone, err
+}
+
+func (r *replay) refuse(err error) {
+	r.report.Refused++
+	reason := err.Error()
+	var bad *decode.Error
+	if errors.As(err, &bad) {
+		reason = bad.Path + ": " + bad.Reason
+	}
+	if _, ok := r.report.Reasons[reason]; ok || len(r.report.Reasons) < 20 {
+		r.report.Reasons[reason]++
+	}
+}
+
+func (r *replay) write(ctx context.Context, snap *deltalog.Snapshot, payload *arrow.Schema, sys *table.SystemColumns, decoder decode.Decoder) (*deltalog.Add, error) {
+	w, err := r.cfg.Table.NewFileWriter(ctx, table.WriterOptions{Snapshot: snap})
+	if err != nil {
+		return nil, err
+	}
+	byName := map[string]arrow.Array{}
+	for i, f := range table.SystemFields(r.cfg.Table.Names) {
+		byName[f.Name] = sys.Arrays()[i]
+	}
+	for i, a := range decoder.Arrays() {
+		byName[payload.Field(i).Name] = a
+	}
+	cols := make([]arrow.Array, w.Schema().NumFields())
+	for i, f := range w.Schema().Fields() {
+		if cols[i] = byName[f.Name]; cols[i] == nil {
+			return nil, errors.Join(fmt.Errorf("column %q cannot be made from a dead letter", f.Name), w.Abort())
+		}
+	}
+	rb := array.NewRecordBatch(w.Schema(), cols, int64(sys.Rows()))
+	defer rb.Release()
+	if err := w.Write(rb); err != nil {
+		return nil, errors.Join(err, w.Abort())
+	}
+	add, err := w.Close(ctx)
+	return &add, err
+}
+
+// takeOut removes letters, in a commit of their table.
+func (r *replay) takeOut(ctx context.Context, gone []place) error {
+	if len(gone) == 0 {
+		return nil
+	}
+	t := &Tierer{cfg: Config{App: r.cfg.App, Topic: r.cfg.Topic, Clock: r.cfg.Clock, Logger: r.cfg.Logger}}
+	for try := 1; ; try++ {
+		snap, err := r.cfg.Letters.Refresh(ctx)
+		if err != nil {
+			return err
+		}
+		c := deltalog.Commit{ReadVersion: snap.Version(), Incarnation: snap.Metadata().ID, Operation: "DELETE",
+			Parameters: map[string]string{"replay": "dead letters"}, Txns: t.deadTxns(snap, nil, gone)}
+		if err = t.exhume(ctx, r.cfg.Letters, snap, gone, &c); err == nil {
+			_, err = r.cfg.Letters.Log.Commit(ctx, c)
+		}
+		if err == nil || ctx.Err() != nil || try == 10 || !conflicts(err) {
+			if err != nil {
+				err = fmt.Errorf("take letters out: %w", err)
+			}
+			return err
+		}
+	}
+}
