@@ -277,7 +277,7 @@ func TestVerifySeesTheRecord(t *testing.T) {
 	other := newRig(t) // the same values under other keys, at other times
 	for n := range 100 {
 		b := record.NewBuilder(record.None)
-		b.Append(1_800_000_000_000, []byte("another key"), fmt.Appendf(nil, `{"n":%d,"word":"w%d"}`, n, n%5), nil)
+		b.Append(1_600_000_000_000, []byte("another key"), fmt.Appendf(nil, `{"n":%d,"word":"w%d"}`, n, n%5), nil)
 		raw, err := b.Build(0)
 		if err == nil {
 			_, err = other.log.Append(t.Context(), record.TopicPartition{Topic: topic, Partition: int32(firstPlace(r, n).partition)}, raw)
