@@ -45,7 +45,7 @@ type Cursor struct {
 	lake   *lakeSide // not nil while the lake is being read
 	log    *logSide  // nil without a source
 	given  arrow.RecordBatch
-	pace   pace
+	pace   *Pace
 	left   int64 // rows that may still be given
 	closed bool
 	failed error // what Next gives from now on
@@ -60,7 +60,7 @@ func open(ctx context.Context, cfg Config, snap *deltalog.Snapshot) (*Cursor, er
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	c := &Cursor{cfg: cfg, byID: map[int32]*part{}, left: math.MaxInt64, pace: pace{rate: cfg.Rate}}
+	c := &Cursor{cfg: cfg, byID: map[int32]*part{}, left: math.MaxInt64, pace: NewPace(cfg.Rate)}
 	if cfg.MaxRows > 0 {
 		c.left = cfg.MaxRows
 	}
@@ -121,7 +121,7 @@ func (c *Cursor) Next(ctx context.Context) (arrow.RecordBatch, error) {
 	if c.failed != nil {
 		return nil, c.failed
 	}
-	if err := c.pace.wait(ctx); err != nil {
+	if err := c.pace.Wait(ctx); err != nil {
 		return nil, err
 	}
 	rb, err := c.next(ctx)
@@ -178,7 +178,9 @@ func (c *Cursor) next(ctx context.Context) (arrow.RecordBatch, error) {
 func (c *Cursor) give(rb arrow.RecordBatch) arrow.RecordBatch {
 	c.given = rb
 	c.left -= rb.NumRows()
-	c.pace.gave(rb)
+	if c.pace != nil {
+		c.pace.Used(rb.NumRows(), batchSize(rb))
+	}
 	return rb
 }
 

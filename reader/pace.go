@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -68,33 +69,53 @@ func ParseRate(s string) (Rate, error) {
 	return r, nil
 }
 
-// pace makes a reader wait. What was not used is not saved up: after a rest the rate is as before.
-type pace struct {
-	rate  Rate
-	ready time.Time // when the next batch is due
+// Pace keeps readers, together, to a Rate. What was not used is not saved up: after a rest the rate is as before. It is
+// safe for concurrent use; nil keeps to nothing.
+type Pace struct {
+	rate Rate
+
+	mu    sync.Mutex
+	ready time.Time // when the next read is due
 }
 
-func (p *pace) wait(ctx context.Context) error {
-	if d := time.Until(p.ready); d > 0 && !rest(ctx, d) {
+// NewPace gives nil for a Rate that bounds nothing.
+func NewPace(r Rate) *Pace {
+	if !r.set() {
+		return nil
+	}
+	return &Pace{rate: r}
+}
+
+// Wait waits until the next read is due.
+func (p *Pace) Wait(ctx context.Context) error {
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	d := time.Until(p.ready)
+	p.mu.Unlock()
+	if d > 0 && !rest(ctx, d) {
 		return ctx.Err()
 	}
 	return nil
 }
 
-// gave counts a batch. Its time runs from when it was due, or from now if that is past.
-func (p *pace) gave(rb arrow.RecordBatch) {
-	if !p.rate.set() {
+// Used counts what was read. Its time runs from when it was due, or from now if that is past.
+func (p *Pace) Used(records, bytes int64) {
+	if p == nil {
 		return
-	}
-	if now := time.Now(); p.ready.Before(now) {
-		p.ready = now
 	}
 	var seconds float64
 	if p.rate.Records > 0 {
-		seconds = float64(rb.NumRows()) / float64(p.rate.Records)
+		seconds = float64(records) / float64(p.rate.Records)
 	}
 	if p.rate.Bytes > 0 {
-		seconds = max(seconds, float64(batchSize(rb))/float64(p.rate.Bytes))
+		seconds = max(seconds, float64(bytes)/float64(p.rate.Bytes))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := time.Now(); p.ready.Before(now) {
+		p.ready = now
 	}
 	p.ready = p.ready.Add(time.Duration(seconds * float64(time.Second)))
 }

@@ -47,21 +47,22 @@ func TestPace(t *testing.T) {
 			}
 		}
 		whole := numbers(100)
-		p := pace{rate: Rate{Records: 100, Bytes: 900}} // a row has 18 bytes
+		p := NewPace(Rate{Records: 100, Bytes: 900}) // a row has 18 bytes
 		for _, want := range []time.Duration{0, 2 * time.Second, 4 * time.Second} {
-			if err := p.wait(t.Context()); err != nil {
+			if err := p.Wait(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			at(want)
-			p.gave(whole)
+			p.Used(whole.NumRows(), batchSize(whole))
 		}
 		<-time.After(time.Minute)
-		if err := p.wait(t.Context()); err != nil {
+		if err := p.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		at(64 * time.Second)
-		p.gave(whole.NewSlice(10, 60))
-		if err := p.wait(t.Context()); err != nil {
+		half := whole.NewSlice(10, 60)
+		p.Used(half.NumRows(), batchSize(half))
+		if err := p.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		at(65 * time.Second)

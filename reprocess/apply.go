@@ -78,6 +78,9 @@ func (a *applied) Fetch(ctx context.Context, ranges []broker.FetchRange, opts br
 			ranges[i].MaxBytes = a.batch
 		}
 	}
+	if err := a.stream.pace.Wait(ctx); err != nil {
+		return nil, err
+	}
 	got, err := a.stream.Fetch(ctx, ranges, opts)
 	if err != nil {
 		return nil, err
@@ -113,6 +116,7 @@ func (a *applied) change(ctx context.Context, r broker.FetchRange, f *broker.Fet
 	if err != nil {
 		return nil, err
 	}
+	a.stream.pace.Used(int64(len(in)), int64(len(f.Batches)))
 	results := make([]Result, 0, len(in))
 	switch {
 	case a.pool == nil:

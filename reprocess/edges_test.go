@@ -315,3 +315,29 @@ func TestCommandThatDoesNotAnswer(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A job keeps to its rate, all its splits together, and gives the same rows as one without; a rate that is none is
+// refused before anything starts.
+func TestJobRate(t *testing.T) {
+	r := newRig(t)
+	r.send(0, 300)
+	if err := r.tier(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reprocess.ParseSpec([]byte("{name: a, source: b, sink: c, maxRate: fast}")); !errors.Is(err, reprocess.ErrSpec) {
+		t.Errorf("maxRate: fast gives %v", err)
+	}
+	cfg := r.config(reprocess.Spec{Name: "slow", MaxRate: "1000", SplitBytes: 3000}) // some splits
+	cfg.Workers = 1
+	begin := time.Now()
+	j := r.open(cfg)
+	if err := j.Run(t.Context(), reprocess.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if n, took := len(j.Plan().Splits), time.Since(begin); n < 3 || took < 100*time.Millisecond { // the last fetch costs no time
+		t.Errorf("300 records at 1000 a second, in %d splits, took %v", n, took)
+	}
+	if got := r.values(j.Sink(), "n"); len(got) != 300 {
+		t.Errorf("%d rows, want 300", len(got))
+	}
+}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/ledgerlake/ledgerlake/reader"
 )
 
 // Spec is a job as its file says it.
@@ -35,6 +37,9 @@ type Spec struct {
 	Columns []Column `yaml:"columns,omitempty"` // fields that are added, or replaced
 	// Command is run as it is given, without a shell. It reads a record a line and writes a line for each.
 	Command []string `yaml:"command,omitempty"`
+
+	// MaxRate bounds what one process of the job reads, as reader.ParseRate reads it: "10000" records or "20MB" a second.
+	MaxRate string `yaml:"maxRate,omitempty"`
 
 	SplitBytes int64 `yaml:"splitBytes,omitempty"` // about how much of the source one split reads; default 256 MiB
 }
@@ -82,6 +87,9 @@ func (s Spec) validate() error {
 	case s.SplitBytes < 0:
 		return fmt.Errorf("%w: splitBytes %d is below 0", ErrSpec, s.SplitBytes)
 	}
+	if _, err := s.rate(); err != nil {
+		return fmt.Errorf("%w: maxRate: %w", ErrSpec, err)
+	}
 	seen := map[string]bool{}
 	for _, c := range s.Columns {
 		if c.Name == "" || c.Value == "" || seen[c.Name] {
@@ -90,6 +98,13 @@ func (s Spec) validate() error {
 		seen[c.Name] = true
 	}
 	return nil
+}
+
+func (s Spec) rate() (reader.Rate, error) {
+	if s.MaxRate == "" {
+		return reader.Rate{}, nil
+	}
+	return reader.ParseRate(s.MaxRate)
 }
 
 // Changes says whether the job changes values, or which records there are.

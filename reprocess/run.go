@@ -17,6 +17,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/decode"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/objstore"
+	"github.com/ledgerlake/ledgerlake/reader"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
 	"github.com/ledgerlake/ledgerlake/tiering"
@@ -103,6 +104,11 @@ func (j *Job) open(ctx context.Context) (err error) {
 	if j.stream, err = openStream(ctx, j.cfg.Topic, j.cfg.Table, j.cfg.Log); err != nil {
 		return err
 	}
+	rate, err := j.cfg.Spec.rate()
+	if err != nil {
+		return err
+	}
+	j.stream.pace = reader.NewPace(rate)
 	if err := j.startTransforms(); err != nil {
 		return err
 	}
@@ -210,7 +216,20 @@ func (j *Job) payload(ctx context.Context, plan *Plan) (*arrow.Schema, error) {
 
 // source gives the transformed stream of one partition, cut to a span.
 func (j *Job) source(partition int32, s span) *applied {
-	return &applied{stream: j.stream, pool: j.pool, only: map[int32]span{partition: s}, batch: 4 << 20, split: true}
+	return &applied{stream: j.stream, pool: j.pool, only: map[int32]span{partition: s}, batch: j.batchBytes(), split: true}
+}
+
+// batchBytes is what one fetch asks for: less where a rate is to be kept to evenly.
+func (j *Job) batchBytes() int {
+	const most = 4 << 20
+	rate, _ := j.cfg.Spec.rate() // checked
+	switch {
+	case rate.Bytes > 0:
+		return int(min(max(rate.Bytes/4, 64<<10), most))
+	case rate.Records > 0:
+		return int(min(max(rate.Records*100, 64<<10), most)) // about a quarter of a second's, of short records
+	}
+	return most
 }
 
 // Plan gives how the job is cut up.
@@ -377,7 +396,7 @@ func (j *Job) finish(ctx context.Context) (done bool, err error) {
 
 // follow goes on behind the plan.
 func (j *Job) follow(ctx context.Context) error {
-	a := &applied{stream: j.stream, pool: j.pool, only: map[int32]span{}, batch: 4 << 20}
+	a := &applied{stream: j.stream, pool: j.pool, only: map[int32]span{}, batch: j.batchBytes()}
 	for _, r := range j.plan.Ranges {
 		a.only[r.Partition] = span{r.To, -1}
 	}

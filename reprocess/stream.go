@@ -20,6 +20,7 @@ type stream struct {
 	table   *table.Table    // nil: the log alone
 	log     broker.Source   // nil: the table alone
 	history *reader.History // nil without a table
+	pace    *reader.Pace    // of all workers together
 
 	mu   sync.Mutex
 	seam map[int32]record.Offset // lake ends as of the last look

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -67,11 +68,11 @@ func textsOf(t *testing.T, tb *Table, snap *deltalog.Snapshot, opts ScanOptions)
 		text, offset := rb.Column(0).(*array.String), rb.Column(1)
 		for i := range int(rb.NumRows()) {
 			if offset.IsNull(i) {
-				foreign = append(foreign, text.Value(i))
+				foreign = append(foreign, strings.Clone(text.Value(i)))
 			} else if len(foreign) > 0 {
 				t.Fatal("a row of the log comes after foreign ones")
 			} else {
-				placed = append(placed, text.Value(i))
+				placed = append(placed, strings.Clone(text.Value(i)))
 			}
 		}
 		rb.Release()

@@ -98,7 +98,7 @@ func tryScan(ctx context.Context, tb *Table, snap *deltalog.Snapshot, opts ScanO
 		}
 		text, offs, parts := rb.Column(0).(*array.String), rb.Column(1).(*array.Int64), rb.Column(2).(*array.Int32)
 		for i := range int(rb.NumRows()) {
-			out = append(out, row{key{parts.Value(i), offs.Value(i)}, text.Value(i)})
+			out = append(out, row{key{parts.Value(i), offs.Value(i)}, strings.Clone(text.Value(i))})
 		}
 		rb.Release()
 	}
@@ -423,7 +423,7 @@ func TestScanOfLargeFilesAndValues(t *testing.T) {
 		batches := 0
 		if err := s.run(t.Context(), snap, func(rb arrow.RecordBatch) bool {
 			for i := range int(rb.NumRows()) {
-				got = append(got, row{key{0, rb.Column(0).(*array.Int64).Value(i)}, rb.Column(1).(*array.String).Value(i)})
+				got = append(got, row{key{0, rb.Column(0).(*array.Int64).Value(i)}, strings.Clone(rb.Column(1).(*array.String).Value(i))})
 			}
 			batches++
 			return true

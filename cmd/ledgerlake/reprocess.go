@@ -24,6 +24,7 @@ import (
 type jobFlags struct {
 	sourceFlags
 	workers int
+	maxRate string // instead of the job's
 	json    bool
 	tiering tiering.Config
 }
@@ -78,6 +79,7 @@ JOB.yaml:
   command: [python3, classify.py]  instead of where, keep and columns: gets a JSON object a line, and answers each
                                    line with the new row as one line, with its _offset, or null for none
   schema: columns.json             columns of the new table; default: inferred
+  maxRate: 20MB                    a second, or records: 10000; default as fast as it goes
 
 With --dead-letters it takes no job but a table, or DIR/TOPIC, and makes rows of the dead letters that fit by now.
 
@@ -119,6 +121,7 @@ Then: reprocess verify JOB.yaml, reprocess swap JOB.yaml, reprocess retire JOB.y
 	}
 	f.register(cmd)
 	fs := cmd.Flags()
+	fs.StringVar(&f.maxRate, "max-rate", "", "read no more than this a second: 10000 (records), 20MB, or both with a comma (default: maxRate of the job)")
 	fs.IntVar(&f.workers, "workers", 0, "splits at one time; default one a core")
 	fs.IntVar(&run.Index, "split-index", 0, "do only splits whose number is this modulo --split-count")
 	fs.IntVar(&run.Count, "split-count", 0, "how many processes share the splits; 0: this one does all")
@@ -293,6 +296,9 @@ func (f *jobFlags) read(cmd *cobra.Command, file string) (spec reprocess.Spec, e
 	}
 	if spec, err = reprocess.ParseSpec(raw); err != nil {
 		return spec, fmt.Errorf("%s: %w", file, err)
+	}
+	if f.maxRate != "" {
+		spec.MaxRate = f.maxRate
 	}
 	return spec, nil
 }

@@ -247,7 +247,7 @@ func (w *world) begin() *view {
 	for p, o := range from {
 		v.next[p], v.until[p] = o, len(w.want[p])
 	}
-	v.cfg = reader.Config{Table: w.table, Source: liveLog{w}, Topic: topic, From: reader.AtOffsets(from), BatchRows: 1 + w.rng.IntN(30), ReadAhead: 1 + w.rng.IntN(2)}
+	v.cfg = reader.Config{Table: w.table, Source: w.tail(), Topic: topic, From: reader.AtOffsets(from), BatchRows: 1 + w.rng.IntN(30), ReadAhead: 1 + w.rng.IntN(2)}
 	if w.rng.IntN(2) == 0 {
 		v.cfg.LeaseAfter = time.Nanosecond
 	}
@@ -429,14 +429,18 @@ func TestStream(t *testing.T) {
 
 func run(t *testing.T, seed uint64) {
 	w := newWorld(t, rand.New(rand.NewPCG(seed, 0)))
-	steps := []func(){w.produce, w.produce, w.produce, w.tier, w.tier, w.retire, w.crash, w.read, w.read, w.read, w.optimize, w.vacuum, w.reopenTable, w.readAmid}
+	w.live([]func(){w.produce, w.produce, w.produce, w.tier, w.tier, w.retire, w.crash, w.read, w.read, w.read, w.optimize, w.vacuum, w.reopenTable, w.readAmid})
+	if err := w.log.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// live takes random steps, and checks at their end what is there.
+func (w *world) live(steps []func()) {
 	for range 60 {
 		steps[w.rng.IntN(len(steps))]()
 	}
 	w.read()
 	w.paused.end()
 	w.finish()
-	if err := w.log.Close(); err != nil {
-		t.Fatal(err)
-	}
 }

@@ -38,6 +38,14 @@ func (l liveLog) Hold(ctx context.Context, tp record.TopicPartition, o record.Of
 // Close does nothing: the log is the world's.
 func (l liveLog) Close() error { return nil }
 
+// tail is what readers read behind the table.
+func (w *world) tail() broker.Source {
+	if w.source != nil {
+		return w.source
+	}
+	return liveLog{w}
+}
+
 // optimize rewrites small files, sometimes with a store that fails.
 func (w *world) optimize() {
 	faults := w.rng.IntN(2) * w.rng.IntN(4)
