@@ -101,6 +101,9 @@ func (c *Command) Apply(ctx context.Context, in []Record) ([]Result, error) {
 	failed := 0
 	for i := range in {
 		one, err := c.try(ctx, in[i:i+1])
+		if err != nil && ctx.Err() == nil { // the batch may have failed at another record: this one gets its second chance
+			one, err = c.try(ctx, in[i:i+1])
+		}
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
