@@ -365,6 +365,8 @@ func (f *fileScan) measure(meta *metadata.RowGroupMetaData) {
 	}
 	f.width = total/max(1, meta.NumRows()) + 1
 	f.fr.Props.BatchSize = min(int64(f.s.opts.BatchRows), max(1, batchBytes/f.width))
+	// Room for a batch at once, instead of buffers that grow; but only where what a footer claims is bounded (I8).
+	f.fr.Props.PreAllocBinaryData = f.width <= batchBytes && total <= 1<<40
 }
 
 func (f *fileScan) closeGroup() {
