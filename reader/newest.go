@@ -75,7 +75,7 @@ func (n *newest) spill() error {
 		n.buf = binary.AppendVarint(n.buf, off)
 		n.buf = binary.AppendUvarint(n.buf, uint64(len(k.key)))
 		n.buf = append(n.buf, k.key...)
-		if _, err := n.files[maphash.String(n.seed, k.key)%shares].w.Write(n.buf); err != nil {
+		if _, err := n.files[maphash.Comparable(n.seed, k)%shares].w.Write(n.buf); err != nil {
 			return fmt.Errorf("write keys to a temporary file: %w", err)
 		}
 	}
