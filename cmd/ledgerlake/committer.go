@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -221,7 +222,9 @@ func newCommitterMember(op, args, short string, check cobra.PositionalArgs) *cob
 			if len(args) > 1 {
 				r.Addr = args[1]
 			}
-			return c.Member(cmd.Context(), r)
+			ctx, cancel := context.WithTimeout(cmd.Context(), 30*time.Second)
+			defer cancel()
+			return c.Member(ctx, r)
 		},
 	}
 	group.register(cmd.Flags())

@@ -352,6 +352,24 @@ func TestLeaderGoesAway(t *testing.T) {
 	check(t, store, 8, 60)
 }
 
+// Of five nodes three are enough, whichever.
+func TestFiveNodes(t *testing.T) {
+	store := mem.New()
+	newTable(t, store)
+	c := newCluster(t, 5, store, nil)
+	cl := c.client(nil)
+	tab := cl.Table(location)
+	for i := range record.Offset(3) {
+		if i > 0 {
+			c.stop(c.leader(cl))
+		}
+		if _, err := tab.Commit(t.Context(), request(0, i*10, i*10+10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(t, store, 1, 3)
+}
+
 // A node that was away for long gets a snapshot; a group that starts again goes on from log and snapshots.
 func TestSnapshotsAndRestart(t *testing.T) {
 	store := mem.New()
