@@ -14,10 +14,12 @@
 //	node.go    hashicorp/raft and its files: log (raft-wal), snapshots, one port for nodes and writers
 //	term.go    the time in which this node leads
 //	runner.go  carries out what publish asks for, one goroutine a table: a slow store of one holds up no other
+//	staged.go  requests that are too large for the log, by way of the table's store
 //	backend.go answers writers and operators
+//	metrics.go what Prometheus sees
 //
 // Concurrency: all methods of Node may be called concurrently. Close waits for everything that it started.
 //
-// Crashes: the log is synced before an entry counts. What was decided and not published is published by the next
+// Crashes: the log is synced before an entry counts; a node whose log cannot be written stops (Broken). What was decided and not published is published by the next
 // leader; a put that an old leader left behind can only land where the same content belongs, or fails.
 package raft
