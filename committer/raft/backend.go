@@ -66,8 +66,8 @@ func (n *Node) commit(ctx context.Context, q *rpc.CommitRequest) (*rpc.CommitRep
 		case err != nil:
 			return &rpc.CommitReply{Error: err.Error()}, nil
 		}
-		if key := req.Staged.Key; key != "" && a.Code >= fsm.Stale && a.Code != fsm.Lost {
-			r.unstage(key) // refused for ever: it is in no version
+		if key := req.Staged.Key; key != "" && a.Code.Final() && a.Code != fsm.Lost {
+			r.unstage(key) // in the store for ever, where a leader without it finds the version, or refused for ever
 		}
 		if a.Code != fsm.Recheck {
 			return &rpc.CommitReply{Answer: a}, nil

@@ -24,7 +24,8 @@ import (
 //	the put of the version       the next leader finds its own transaction id and needs no actions
 //	the entry that says so       both are left for the vacuum
 //
-// So the actions are deleted by the leader only after the log knows that the version is published, or refused.
+// So the actions are deleted only when the version is seen in the store, or the request is refused in the log. A leader that
+// misses them looks for the version itself.
 
 // inline is the size up to which actions are in the log itself.
 const inline = 1 << 20

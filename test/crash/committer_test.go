@@ -30,7 +30,8 @@ import (
 )
 
 // Three committers are killed and paused at random moments, the leader more often than the others, under 32 writers;
-// delta-rs appends to the same table now and then. In the end each row that was acknowledged is in the table once, and
+// delta-rs appends to the same table now and then. One writer sends large requests now and then, which go by way of the
+// store, and one asks for early answers. In the end each row that was acknowledged is in the table once, and
 // no other (I3, I5).
 //
 // LEDGERLAKE_KILLS=100 is the long form; with LEDGERLAKE_SPARK=1 a Spark appends beside as well.
@@ -47,7 +48,7 @@ func TestCommittersAreKilledAndPaused(t *testing.T) {
 	writers := make([]*plainWriter, 32)
 	var wg sync.WaitGroup
 	for i := range writers {
-		w := &plainWriter{id: int32(i), store: store, tab: g.Client(t).Table(url)}
+		w := &plainWriter{id: int32(i), store: store, tab: g.Client(t).Table(url).Staging(store), large: i == 0, early: i == 1}
 		writers[i] = w
 		wg.Go(func() { w.run(ctx) })
 	}
@@ -91,10 +92,19 @@ func TestCommittersAreKilledAndPaused(t *testing.T) {
 		}
 		w.settle(t)
 	}
+	harness.Eventually(t, time.Minute, func() error { // what was answered early is put
+		if _, s := g.Leader(t); len(s.Tables) != 1 || s.Tables[0].Pending > 0 {
+			return fmt.Errorf("%+v", s.Tables)
+		}
+		return nil
+	})
 	wantPlainRows(t, url, writers, append(deltaRS, spark...))
+	if writers[0].staged == 0 {
+		t.Error("no large request was sent")
+	}
 	status := string(harness.Run(t, nil, "committer", "status", "--committer", g.List()))
-	t.Logf("%d rows of 32 writers, %d of delta-rs and %d of Spark through %d kills and pauses; 200 rows more came within %v of the worst\n%s",
-		progress(), len(deltaRS), len(spark), kills, worst.Round(time.Millisecond), status)
+	t.Logf("%d rows of 32 writers (%d large requests), %d of delta-rs and %d of Spark through %d kills and pauses; 200 rows more came within %v of the worst\n%s",
+		progress(), writers[0].staged, len(deltaRS), len(spark), kills, worst.Round(time.Millisecond), status)
 	harness.Run(t, nil, "check", url)
 }
 
@@ -147,10 +157,13 @@ func newPlainTable(t *testing.T, url string) objstore.Store {
 
 // plainWriter commits files of a few rows each, one after the other.
 type plainWriter struct {
-	id    int32
-	store objstore.Store
-	tab   *rpc.Table
-	err   error
+	id     int32
+	store  objstore.Store
+	tab    *rpc.Table
+	err    error
+	large  bool // each 20th request is too large for the log of the group
+	early  bool // asks for early answers
+	staged int  // large requests that were sent
 
 	mu   sync.Mutex
 	next record.Offset       // all before it are acknowledged
@@ -165,7 +178,7 @@ func (w *plainWriter) at() record.Offset {
 
 func (w *plainWriter) run(ctx context.Context) {
 	rng := rand.New(rand.NewPCG(uint64(w.id), 1))
-	for ctx.Err() == nil {
+	for n := 1; ctx.Err() == nil; n++ {
 		from := w.at()
 		to := from + 1 + record.Offset(rng.IntN(5))
 		add, err := w.file(from, to)
@@ -173,7 +186,12 @@ func (w *plainWriter) run(ctx context.Context) {
 			w.err = err
 			return
 		}
-		req := committer.Request{App: "app", Ranges: []committer.Range{{Partition: w.id, From: from, To: to}}, Adds: []deltalog.Add{add}}
+		req := committer.Request{App: "app", Ranges: []committer.Range{{Partition: w.id, From: from, To: to}}, Adds: []deltalog.Add{add}, Early: w.early}
+		if w.large && n%20 == 0 {
+			pad := strings.Repeat("x", 1200<<10)
+			req.Adds[0].Tags = map[string]*string{"pad": &pad}
+			w.staged++
+		}
 		_, err = w.tab.Commit(ctx, req)
 		switch {
 		case err == nil:
