@@ -58,7 +58,7 @@ func TestPropertyOthersReadOurTables(t *testing.T) {
 // Spark reads the same kind of tables.
 func TestPropertySparkReadsOurTables(t *testing.T) {
 	harness.SparkPython(t)
-	jobs := randomTables(t, harness.Number(t, "LEDGERLAKE_TABLES", 10))
+	jobs := randomTables(t, harness.Number(t, "LEDGERLAKE_TABLES", 5))
 	for i := range jobs { // each is a job of seconds there
 		jobs[i].Where = jobs[i].Where[:min(len(jobs[i].Where), 3)]
 	}

@@ -86,7 +86,12 @@ func RunBoth(t testing.TB, stdin io.Reader, args ...string) Result {
 
 func command(t testing.TB, stdin io.Reader, env []string, name string, args ...string) ([]byte, error) {
 	t.Helper()
-	r := execute(t, stdin, env, name, args...)
+	return commandWithin(t, RunTimeout, stdin, env, name, args...)
+}
+
+func commandWithin(t testing.TB, limit time.Duration, stdin io.Reader, env []string, name string, args ...string) ([]byte, error) {
+	t.Helper()
+	r := executeWithin(t, limit, stdin, env, name, args...)
 	if r.Err != nil {
 		return r.Stdout, fmt.Errorf("%s %s: %w\n%s", filepath.Base(name), strings.Join(args, " "), r.Err, tail(r.Stderr, 4000))
 	}
@@ -95,7 +100,12 @@ func command(t testing.TB, stdin io.Reader, env []string, name string, args ...s
 
 func execute(t testing.TB, stdin io.Reader, env []string, name string, args ...string) Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), RunTimeout)
+	return executeWithin(t, RunTimeout, stdin, env, name, args...)
+}
+
+func executeWithin(t testing.TB, limit time.Duration, stdin io.Reader, env []string, name string, args ...string) Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	var stdout, stderr bytes.Buffer
@@ -104,7 +114,7 @@ func execute(t testing.TB, stdin io.Reader, env []string, name string, args ...s
 	cmd.WaitDelay = 5 * time.Second
 	err := cmd.Run()
 	if err != nil && ctx.Err() != nil {
-		err = fmt.Errorf("not done within %s: %w", RunTimeout, err)
+		err = fmt.Errorf("not done within %s: %w", limit, err)
 	}
 	return Result{stdout.Bytes(), stderr.Bytes(), err}
 }
