@@ -58,6 +58,7 @@ import duckdb, importlib, pyarrow
 c = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
 package = importlib.import_module("duckdb_extension_delta")
 c.execute("LOAD '%s'" % os.path.join(os.path.dirname(package.__file__), "extensions", "v" + duckdb.__version__, "delta.duckdb_extension"))
+c.execute("SET enable_progress_bar = false")
 wall, cpu = time.perf_counter(), used()
 rows = 0
 query = c.execute("SELECT " + (",".join(columns) if columns else "*") + " FROM delta_scan(?)", [path])
@@ -120,7 +121,9 @@ func (e replayEngine) replay(ctx context.Context, r *Report, c *replayCase, shap
 		Rows                int64
 		Seconds, CPUSeconds float64
 	}
-	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+	said := bytes.TrimSpace(out.Bytes())
+	said = said[bytes.LastIndexByte(said, '\n')+1:] // an engine may have had something to say before
+	if err := json.Unmarshal(said, &got); err != nil {
 		return fmt.Errorf("%s, %s, said %.200q: %w", e.name, shape, out.String(), err)
 	}
 	if got.Rows != c.records {
