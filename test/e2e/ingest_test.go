@@ -91,7 +91,7 @@ func TestStreamsOfAFile(t *testing.T) {
 	write := func(more string) {
 		t.Helper()
 		text := fmt.Sprintf(`streams:
-  - {topics: [orders], table: %[1]s/{topic}, format: json, schema: %[2]s, flush-age: 200ms, memory: 16777216}
+  - {topics: [orders], table: '%[1]s/{topic}', format: json, schema: %[2]s, flush-age: 200ms, memory: 16777216}
   - {topics: [orders], table: %[1]s/copy, app: copy, format: json, schema: %[2]s, flush-age: 200ms}
   - {pattern: 'web\..*', table: '%[1]s/{topic}', group: 'lake-{topic}', format: json, schema: %[2]s, flush-age: 200ms}
 %[3]s`, dir, schema, more)
