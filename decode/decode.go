@@ -15,6 +15,8 @@ import (
 	"fmt"
 
 	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/ledgerlake/ledgerlake/record"
 )
 
 // ErrFull says that the decoder holds as much as arrow's 32 bit offsets can address. The value is not at
@@ -37,6 +39,24 @@ type Decoder interface {
 	// Reset drops the rows and keeps the memory.
 	Reset()
 }
+
+// RecordDecoder is a decoder that looks at the record around a value too.
+type RecordDecoder interface {
+	Decoder
+	// Begin says what batch the records come from that follow.
+	Begin(partition int32, batch record.BatchHeader)
+	// AppendRecord is Append for a whole record. ErrFiltered when it is to be no row.
+	AppendRecord(rec *record.Record) error
+}
+
+// Truncater is a decoder that can take back its last rows. Tables with rules for their rows need one.
+type Truncater interface {
+	// Truncate cuts back to n rows.
+	Truncate(n int)
+}
+
+// ErrFiltered says that a record is good and to become no row: it was asked to be left out.
+var ErrFiltered = errors.New("decode: the record is left out by the filter")
 
 // Format is one encoding of message values. It is safe for concurrent use; the decoders that it makes are not.
 type Format interface {
@@ -110,6 +130,16 @@ func (r *Raw) Reset() { r.rows = 0 }
 // ForTable gives the JSON decoder of a table's payload columns. Tiering and the reader's tail both take it
 // from here, so that a record becomes the same row on both sides of the seam. Values are coerced: a column
 // that was inferred as string from values of several types takes them all.
+//
+// A string column with the name RescuedColumn takes the fields of a value that no other column takes, as one JSON
+// object.
 func ForTable(payload *arrow.Schema) (*JSON, error) {
-	return NewJSON(payload, JSONOptions{Coerce: true})
+	d, err := NewJSON(payload, JSONOptions{Coerce: true})
+	if err != nil {
+		return nil, err
+	}
+	if f, ok := payload.FieldsByName(RescuedColumn); ok && f[0].Type.ID() == arrow.STRING {
+		d.startRescue()
+	}
+	return d, nil
 }

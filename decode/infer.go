@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -26,6 +27,19 @@ const maxInferDepth = 128
 // structs, an object that never has fields is a map of strings, arrays are lists. Fields with values of
 // types that do not go together become strings, which JSONOptions.Coerce is needed to decode.
 func InferJSON(samples [][]byte) (*arrow.Schema, error) {
+	all := merged(samples)
+	return all.schema(len(samples))
+}
+
+// InferKnownJSON is InferJSON without the fields, at any depth, of which no sample tells a type: they are null or empty.
+func InferKnownJSON(samples [][]byte) (*arrow.Schema, error) {
+	all := merged(samples)
+	all.dropUnknown()
+	return all.schema(len(samples))
+}
+
+// merged is what holds all samples.
+func merged(samples [][]byte) shape {
 	var all shape
 	for _, s := range samples {
 		if !utf8.Valid(s) || !json.Valid(s) {
@@ -39,11 +53,30 @@ func InferJSON(samples [][]byte) (*arrow.Schema, error) {
 		}
 		all.merge(one)
 	}
-	if len(all.fields) == 0 {
-		return nil, fmt.Errorf("%w (%d samples)", ErrNoSamples, len(samples))
+	return all
+}
+
+// dropUnknown leaves fields without a type out, and says whether the shape itself has one.
+func (s *shape) dropUnknown() bool {
+	switch s.kind {
+	case shapeNull:
+		return false
+	case shapeList:
+		return s.elem.dropUnknown()
+	case shapeObject:
+		s.fields = slices.DeleteFunc(s.fields, func(f *shapeField) bool { return !f.shape.dropUnknown() })
+		return len(s.fields) > 0
 	}
-	fields := make([]arrow.Field, len(all.fields))
-	for i, f := range all.fields {
+	return true
+}
+
+// schema is the shape of a whole message as columns.
+func (s *shape) schema(samples int) (*arrow.Schema, error) {
+	if len(s.fields) == 0 {
+		return nil, fmt.Errorf("%w (%d samples)", ErrNoSamples, samples)
+	}
+	fields := make([]arrow.Field, len(s.fields))
+	for i, f := range s.fields {
 		fields[i] = f.arrow()
 	}
 	return arrow.NewSchema(fields, nil), nil

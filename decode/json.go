@@ -84,6 +84,11 @@ type JSON struct {
 	decoded []byte // the last binary
 	date    dateCache
 	err     *Error
+	marks   []*span // of the fields to capture
+	message []byte  // the last one, for them
+	unknown []string
+	rescue  *Target // takes the fields of a message that no column takes
+	rescued []byte
 }
 
 // NewJSON makes a decoder for the columns of a schema: those of the payload only.
@@ -120,6 +125,8 @@ func (d *JSON) Append(value []byte) error {
 		return d.tombstone()
 	}
 	d.depth, d.fill = 1, 0
+	d.unmark(value)
+	d.rescued = d.rescued[:0]
 	i := skipSpace(value, 0)
 	switch {
 	case i == len(value):
@@ -133,6 +140,9 @@ func (d *JSON) Append(value []byte) error {
 		if i = skipSpace(value, i); i == len(value) {
 			d.rows++
 			d.used += len(value)
+			if len(d.rescued) > 0 {
+				return d.keepRescued()
+			}
 			return nil
 		}
 		d.fail(i, "data after the JSON object")
@@ -151,6 +161,7 @@ func (d *JSON) rollback() {
 }
 
 func (d *JSON) tombstone() error {
+	d.unmark(nil)
 	for _, f := range d.root.fields {
 		if !f.nullable {
 			return &Error{Reason: "no value, but the column may not be null", Path: f.name}

@@ -24,6 +24,9 @@ type key struct {
 	mask [2]uint64 // the bits of them that raw has
 	raw  string    // the key as messages most often have it: "name": ; empty when it needs escapes
 	name string
+	mark *span // notes where the value stands; nil for most
+	news bool  // a field that no column takes and that was not told of yet
+	mute bool  // a field that is to be nowhere
 }
 
 // at tells whether the key and its colon are at i, and where they end.
@@ -51,6 +54,8 @@ type object struct {
 	gen     uint64 // counts objects, to know which fields the present one had
 	misses  int    // keys of the present object that were not the guess
 	guess   bool   // keys come in an order, guessing pays
+	watch   bool   // fields that no column takes are told or kept
+	path    string // for that
 }
 
 func newObject(cols []column.Column) (object, error) {
@@ -203,9 +208,11 @@ func (d *JSON) object(o *object, b []byte, i, row int) int {
 		}
 		prev = k
 		i = skipSpace(b, i)
-		n := k.node
+		n, start := k.node, i
 		if n == nil {
-			i = d.skip(b, i)
+			if i = d.skip(b, i); i >= 0 && o.watch {
+				d.stranger(o, k, b[start:i])
+			}
 		} else {
 			if n.gen != o.gen {
 				n.gen = o.gen
@@ -217,6 +224,9 @@ func (d *JSON) object(o *object, b []byte, i, row int) int {
 		}
 		if i < 0 {
 			return d.at(k.name)
+		}
+		if k.mark != nil {
+			*k.mark = span{start, i}
 		}
 		if i < len(b) && b[i] == ',' {
 			i = skipSpace(b, i+1)
@@ -300,10 +310,14 @@ func (d *JSON) slowKey(o *object, prev *key, b []byte, i int) (*key, int) {
 	k := o.find(name)
 	if k == nil {
 		if o.learned >= maxLearned || len(name) > maxLearnedLen {
+			if o.watch {
+				o.other.name = string(name)
+			}
 			return o.other, next
 		}
 		o.learned++
 		k = o.add(string(name), nil)
+		k.news = o.watch
 	}
 	if prev.next != k && prev != o.other {
 		prev.next = k

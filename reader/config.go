@@ -62,7 +62,7 @@ type Config struct {
 type Gap struct {
 	Partition int32
 	From, To  record.Offset
-	Reason    string // GapLake, GapLog, GapUndecodable or GapLost
+	Reason    string // GapLake, GapLog, GapUndecodable, GapFiltered or GapLost
 }
 
 // Reasons of a Gap.
@@ -70,6 +70,7 @@ const (
 	GapLake        = "no row in the table: a marker, aborted, compacted, or a dead letter"
 	GapLog         = "no record in the log"                       // marker, aborted or compacted
 	GapUndecodable = "the value does not fit the schema"          // the lake side holds it as a dead letter
+	GapFiltered    = "left out by the filter"                     // of the transform that fills the table
 	GapLost        = "lost: neither the table nor the log has it" // retention was faster than tiering: at the seam, or earlier under a gap policy
 )
 

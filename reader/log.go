@@ -11,6 +11,7 @@ import (
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/decode"
+	"github.com/ledgerlake/ledgerlake/decode/transform"
 	"github.com/ledgerlake/ledgerlake/internal/where"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
@@ -39,8 +40,9 @@ type logSide struct {
 	system  *table.SystemColumns
 	room    func() int // what system has left for one record
 	decoder decode.Decoder
-	have    *arrow.Schema // of system ++ payload arrays
-	arrange []int         // column of the schema given -> index in these
+	whole   decode.RecordDecoder // the same; nil when it looks at values alone
+	have    *arrow.Schema        // of system ++ payload arrays
+	arrange []int                // column of the schema given -> index in these
 }
 
 func newLogSide(c *Cursor) (*logSide, error) {
@@ -67,6 +69,9 @@ func newLogSide(c *Cursor) (*logSide, error) {
 		l.decoder = decode.NewRaw()
 		payload = arrow.NewSchema(nil, nil)
 	}
+	if err := l.transform(payload); err != nil {
+		return nil, err
+	}
 	have := append(table.SystemFields(c.names()), payload.Fields()...)
 	l.have = arrow.NewSchema(have, nil)
 	for _, f := range c.schema.Fields() {
@@ -82,6 +87,20 @@ func newLogSide(c *Cursor) (*logSide, error) {
 		l.arrange = append(l.arrange, found)
 	}
 	return l, nil
+}
+
+// transform puts what fills the table's columns from the log around the decoder, so that a record becomes the same row
+// on both sides of the seam.
+func (l *logSide) transform(payload *arrow.Schema) error {
+	if l.c.cfg.Table == nil {
+		return nil
+	}
+	spec, err := transform.Of(l.c.cfg.Table.Properties(), l.c.cfg.App)
+	if err == nil {
+		l.decoder, err = transform.Wrap(l.decoder, payload, spec, l.c.cfg.Topic)
+	}
+	l.whole, _ = l.decoder.(decode.RecordDecoder)
+	return err
 }
 
 // next gives a batch of one partition, or nil when it has to be called again (nothing new, or back to the lake).
@@ -264,6 +283,9 @@ func (l *logSide) openBatch() (bool, error) {
 		return false, fmt.Errorf("read %s from the log: %w", l.fetched[0].TP, err)
 	}
 	l.in, l.last = true, b.LastOffset()
+	if l.whole != nil {
+		l.whole.Begin(l.part.id, b.BatchHeader)
+	}
 	return true, nil
 }
 
@@ -283,13 +305,18 @@ func (l *logSide) take(r *record.Record) (bool, error) {
 	if r.Offset < p.next || r.Offset >= p.until {
 		return false, nil
 	}
-	err := l.decoder.Append(r.Value)
+	err := l.append(r)
 	var bad *decode.Error
-	if err != nil && !errors.As(err, &bad) {
+	filtered := errors.Is(err, decode.ErrFiltered)
+	if err != nil && !filtered && !errors.As(err, &bad) {
 		return false, err
 	}
 	l.skipTo(r.Offset)
 	p.next = r.Offset + 1
+	if filtered {
+		l.c.gap(p, r.Offset, r.Offset+1, GapFiltered)
+		return false, nil
+	}
 	if err != nil {
 		// The tier side will file this record as a dead letter; both sides show the same stream.
 		l.c.gap(p, r.Offset, r.Offset+1, GapUndecodable)
@@ -297,6 +324,13 @@ func (l *logSide) take(r *record.Record) (bool, error) {
 	}
 	l.system.Append(p.id, r)
 	return true, nil
+}
+
+func (l *logSide) append(r *record.Record) error {
+	if l.whole != nil {
+		return l.whole.AppendRecord(r)
+	}
+	return l.decoder.Append(r.Value)
 }
 
 // batch gives the rows that are wanted of those decoded; nil when there are none.

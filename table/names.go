@@ -66,8 +66,8 @@ func (n *Names) pointers() [16]*string {
 		&n.Ledger, &n.Entry, &n.Batch, &n.Index, &n.EventTime, &n.Producer, &n.Sequence, &n.OrderingKey, &n.SchemaVersion, &n.FirstChunk}
 }
 
-// has says whether a column is one of the system columns.
-func (n Names) has(column string) bool {
+// Has says whether a column is one of the system columns.
+func (n Names) Has(column string) bool {
 	for _, name := range n.list() {
 		if name != "" && name == column {
 			return true

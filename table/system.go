@@ -113,6 +113,14 @@ func appendBytes(c *column.Binary, v []byte) {
 // Rows is the number of rows.
 func (s *SystemColumns) Rows() int { return s.rows }
 
+// Offset is that of a row; -1 where the table has no such column.
+func (s *SystemColumns) Offset(row int) int64 {
+	if s.offset == nil {
+		return -1
+	}
+	return s.offset.Values()[row]
+}
+
 // Room is how many bytes the next record may have.
 func (s *SystemColumns) Room() int {
 	room := column.MaxData

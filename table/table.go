@@ -131,14 +131,14 @@ func createOptions(payload *arrow.Schema, cfg Config) (deltalog.CreateOptions, e
 	fields := SystemFields(names)
 	if payload != nil {
 		for _, f := range payload.Fields() {
-			if names.has(f.Name) {
+			if names.Has(f.Name) {
 				return deltalog.CreateOptions{}, fmt.Errorf("payload column %q has the name of a system column; map the system columns to other names", f.Name)
 			}
 			fields = append(fields, f)
 		}
 	}
 	for _, p := range cfg.PartitionColumns {
-		if names.has(p) {
+		if names.Has(p) {
 			return deltalog.CreateOptions{}, fmt.Errorf("system column %q cannot be a partition column: each of its values would need files of its own", p)
 		}
 	}
@@ -199,13 +199,16 @@ func (t *Table) Schema(snap *deltalog.Snapshot) (*arrow.Schema, error) {
 	return deltalog.ToArrow(snap.Schema())
 }
 
+// Properties are the table's settings, of the snapshot of Open or the last Refresh. They are not to be changed.
+func (t *Table) Properties() map[string]string { return t.current().Metadata().Configuration }
+
 // PayloadSchema gives the columns that are no system columns, of the snapshot of Open or the last Refresh.
 func (t *Table) PayloadSchema() (*arrow.Schema, error) {
 	full, err := t.Schema(t.current())
 	if err != nil {
 		return nil, err
 	}
-	fields := slices.DeleteFunc(slices.Clone(full.Fields()), func(f arrow.Field) bool { return t.Names.has(f.Name) })
+	fields := slices.DeleteFunc(slices.Clone(full.Fields()), func(f arrow.Field) bool { return t.Names.Has(f.Name) })
 	return arrow.NewSchema(fields, nil), nil
 }
 

@@ -27,6 +27,8 @@ type WriterOptions struct {
 	// rows, default 1 Mi.
 	RowGroupBytes int64
 	RowGroupRows  int64
+	// Codec of the pages. Default snappy.
+	Codec Codec
 }
 
 func (o WriterOptions) withDefaults(t *Table) WriterOptions {
@@ -35,6 +37,9 @@ func (o WriterOptions) withDefaults(t *Table) WriterOptions {
 	}
 	if o.RowGroupBytes == 0 {
 		o.RowGroupBytes = 32 << 20
+	}
+	if o.Codec == "" {
+		o.Codec = CodecSnappy
 	}
 	if o.RowGroupRows == 0 {
 		o.RowGroupRows = 1 << 20
@@ -45,6 +50,9 @@ func (o WriterOptions) withDefaults(t *Table) WriterOptions {
 func (o WriterOptions) validate() error {
 	if o.RowGroupBytes < 0 || o.RowGroupRows < 0 {
 		return fmt.Errorf("file writer options: negative row group size")
+	}
+	if err := o.Codec.Validate(); err != nil {
+		return fmt.Errorf("file writer options: %w", err)
 	}
 	columns := o.Snapshot.PartitionNames()
 	for _, c := range columns {
@@ -107,7 +115,8 @@ func (t *Table) NewFileWriter(ctx context.Context, opts WriterOptions) (*FileWri
 	if err != nil {
 		return nil, err
 	}
-	w := &FileWriter{t: t, opts: opts, ctx: ctx, schema: batches, stored: stored, opaque: m.names(t.Names).Value, name: "part-" + uuid.NewString() + ".snappy.parquet"}
+	w := &FileWriter{t: t, opts: opts, ctx: ctx, schema: batches, stored: stored, opaque: m.names(t.Names).Value}
+	w.name = folder(opts.Snapshot, opts.PartitionValues) + "part-" + uuid.NewString() + "." + string(opts.Codec) + ".parquet"
 	if w.order, err = newOrderCheck(w.schema, t.Names); err != nil {
 		return nil, err
 	}
@@ -215,7 +224,7 @@ func (w *FileWriter) Held() int64 {
 func (w *FileWriter) start() (err error) {
 	w.out = output{file: w}
 	w.pq, err = w.t.pool.NewWriter(&w.out, w.stored, parquet.Options{
-		Codec: parquet.Snappy, Opaque: w.opaque, KeepBytes: decidingBytes(w.statsColumns.prefix),
+		Codec: w.opts.Codec.pages(), Opaque: w.opaque, KeepBytes: decidingBytes(w.statsColumns.prefix),
 	})
 	return err
 }
@@ -228,7 +237,7 @@ func (w *FileWriter) Adopt(o *FileWriter) error {
 		return ErrClosed
 	case w.err != nil || o.err != nil:
 		return errors.Join(w.err, o.err)
-	case o == w || o.t != w.t || o.Stored() || o.opts.Snapshot != w.opts.Snapshot || len(o.opts.PartitionValues) > 0:
+	case o == w || o.t != w.t || o.Stored() || o.opts.Snapshot != w.opts.Snapshot || !samePartition(o.opts, w.opts):
 		return fmt.Errorf("write %s: rows of %s cannot be taken over", w.name, o.name)
 	case o.rows == 0:
 		return o.Abort()
@@ -318,7 +327,7 @@ func (w *FileWriter) add() deltalog.Add {
 	if values == nil {
 		values = map[string]*string{}
 	}
-	a := deltalog.Add{Path: w.name, PartitionValues: values, Size: w.out.n, ModificationTime: w.t.cfg.Clock().UnixMilli(),
+	a := deltalog.Add{Path: deltalog.EncodePath(w.name), PartitionValues: values, Size: w.out.n, ModificationTime: w.t.cfg.Clock().UnixMilli(),
 		DataChange: true, Stats: w.stats}
 	if w.order.on {
 		tag := w.order.ranges.tag()

@@ -8,7 +8,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/ledgerlake/ledgerlake/decode"
-	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/decode/transform"
 	"github.com/ledgerlake/ledgerlake/table"
 )
 
@@ -18,71 +18,90 @@ type source struct {
 	index  int
 }
 
-// planColumns finds, for each column of a data file, whether it is a system column or one of the payload.
+// planColumns finds, for each column of a data file and for each partition column, whether it is a system column or
+// one of the payload.
 func (s *session) planColumns() error {
-	if p := s.snap.Metadata().PartitionColumns; len(p) > 0 {
-		return &deltalog.UnsupportedError{Write: true, Features: []string{fmt.Sprintf("partition columns %v in a table that holds a log", p)}}
+	none := map[string]*string{}
+	for _, c := range s.snap.PartitionNames() {
+		none[c] = nil
 	}
-	probe, err := s.newFile(s.ctx) // creates nothing before its first row
+	probe, err := s.newFile(s.ctx, none) // creates nothing before its first row
 	if err != nil {
 		return fmt.Errorf("plan data files: %w", err)
 	}
 	s.schema = probe.Schema()
 	_ = probe.Abort()
-	system := map[string]int{}
+	full, err := s.t.cfg.Table.Schema(s.snap)
+	if err != nil {
+		return fmt.Errorf("plan columns: %w", err)
+	}
+	from := map[string]source{}
 	for i, f := range table.SystemFields(s.t.cfg.Table.Names) {
-		system[f.Name] = i
+		from[f.Name] = source{system: true, index: i}
 	}
 	var payload []arrow.Field
-	for _, f := range s.schema.Fields() {
-		if i, ok := system[f.Name]; ok {
-			s.columns = append(s.columns, source{system: true, index: i})
+	for _, f := range full.Fields() {
+		if _, system := from[f.Name]; system || f.Type.ID() == arrow.NULL {
 			continue
 		}
-		s.columns = append(s.columns, source{index: len(payload)})
+		from[f.Name] = source{index: len(payload)}
 		payload = append(payload, f)
 	}
+	for _, f := range s.schema.Fields() {
+		s.columns = append(s.columns, from[f.Name])
+	}
 	s.payload = arrow.NewSchema(payload, nil)
-	_, err = s.newDecoder()
-	return err
+	if err := s.planKeys(func(name string) (source, bool) { f, ok := from[name]; return f, ok }); err != nil {
+		return err
+	}
+	dec, err := s.newDecoder()
+	if err != nil {
+		return err
+	}
+	return s.planRules(dec)
 }
 
-func (s *session) newFile(ctx context.Context) (*table.FileWriter, error) {
-	return s.t.cfg.Table.NewFileWriter(ctx, table.WriterOptions{Snapshot: s.snap})
+func (s *session) newFile(ctx context.Context, values map[string]*string) (*table.FileWriter, error) {
+	return s.t.cfg.Table.NewFileWriter(ctx, table.WriterOptions{Snapshot: s.snap, PartitionValues: values,
+		Codec: s.t.cfg.Codec, RowGroupBytes: s.t.cfg.RowGroupBytes, RowGroupRows: s.t.cfg.RowGroupRows})
 }
 
+// newDecoder makes a decoder of the payload columns, with the transforms around it.
 func (s *session) newDecoder() (decode.Decoder, error) {
-	if s.t.cfg.NewDecoder != nil {
-		d, err := s.t.cfg.NewDecoder(s.payload)
-		if err != nil {
-			return nil, fmt.Errorf("make decoder: %w", err)
-		}
-		return d, nil
+	d, err := s.plainDecoder()
+	if err == nil {
+		d, err = transform.Wrap(d, s.payload, s.t.cfg.Transform, s.t.cfg.Topic)
 	}
-	if s.payload.NumFields() == 0 {
-		if s.t.cfg.Format == FormatRaw {
-			return decode.NewRaw(), nil
-		}
-	}
-	d, err := decode.ForTable(s.payload)
 	if err != nil {
 		return nil, fmt.Errorf("make decoder: %w", err)
 	}
-	if s.t.cfg.Format == FormatRaw {
-		return nulls{d}, nil
+	if n, ok := d.(newsDecoder); ok && s.t.cfg.Evolve {
+		n.WatchUnknown()
 	}
 	return d, nil
 }
 
+func (s *session) plainDecoder() (decode.Decoder, error) {
+	if s.t.cfg.NewDecoder != nil {
+		return s.t.cfg.NewDecoder(s.payload)
+	}
+	if s.t.cfg.Format == FormatJSON {
+		return decode.ForTable(s.payload)
+	}
+	if s.payload.NumFields() == 0 {
+		return decode.NewRaw(), nil
+	}
+	d, err := decode.ForTable(s.payload)
+	return nulls{d}, err
+}
+
 // nulls leaves the payload columns of a table empty: the values are opaque.
-type nulls struct{ decode.Decoder }
+type nulls struct{ *decode.JSON }
 
 func (n nulls) Append([]byte) error {
 	n.AppendNull()
 	return nil
 }
-
-func (n nulls) Bytes() int64 { return decoderSize(n.Decoder) }
 
 // newRows gives columns for a partition, used ones when there are some.
 func (s *session) newRows(partition int32) (*rows, error) {
@@ -99,7 +118,13 @@ func (s *session) newRows(partition int32) (*rows, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &rows{partition: partition, sys: table.NewSystemColumns(s.t.cfg.Table.Names), dec: dec}, nil
+	r := &rows{partition: partition, dec: dec}
+	r.whole, _ = dec.(decode.RecordDecoder)
+	if s.t.cfg.Evolve {
+		r.news, _ = dec.(newsDecoder)
+	}
+	r.sys = table.NewSystemColumns(s.t.cfg.Table.Names)
+	return r, nil
 }
 
 // freeRows keeps columns for the next user, unless those that wait are large enough together.
@@ -114,20 +139,24 @@ func (s *session) freeRows(r *rows) {
 	s.free = append(s.free, r)
 }
 
-// write adds columns to a data file. The arrays alias the columns, and the writer keeps nothing of them.
-func (s *session) write(f *table.FileWriter, r *rows) error {
+// batch wraps columns as a batch of the file's. The arrays alias the columns. Release it.
+func (s *session) batch(r *rows) arrow.RecordBatch {
 	sys, payload := r.sys.Arrays(), r.dec.Arrays()
 	cols := make([]arrow.Array, len(s.columns))
 	for i, c := range s.columns {
-		if c.system {
-			cols[i] = sys[c.index]
-		} else {
-			cols[i] = payload[c.index]
-		}
+		cols[i] = pick(c, sys, payload)
 	}
-	rb := array.NewRecordBatch(s.schema, cols, int64(r.sys.Rows()))
-	defer rb.Release()
-	if err := f.Write(rb); err != nil {
+	return array.NewRecordBatch(s.schema, cols, int64(r.sys.Rows()))
+}
+
+// write adds the rows of a group to a data file, which keeps nothing of them.
+func (g *group) write(ctx context.Context, f *table.FileWriter, rb arrow.RecordBatch) error {
+	part, err := g.gather(ctx, rb)
+	if err != nil {
+		return err
+	}
+	defer part.Release()
+	if err := f.Write(part); err != nil {
 		return fmt.Errorf("write data file: %w", err)
 	}
 	return nil

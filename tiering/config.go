@@ -14,6 +14,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/committer"
 	"github.com/ledgerlake/ledgerlake/decode"
+	"github.com/ledgerlake/ledgerlake/decode/transform"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
@@ -60,6 +61,19 @@ type Config struct {
 	// DeadLetters takes what cannot be decoded; nil: its table is in DeadLetterStore, made when there is a first one.
 	DeadLetters     *table.Table
 	DeadLetterStore func(ctx context.Context) (objstore.Store, error) // called at most once unless it fails
+
+	// Transform fills columns from the record and from expressions over the value; see package transform. The table
+	// records it, so that readers of the log make the same rows. JMESPath goes with JSON values alone.
+	Transform transform.Spec
+
+	// Evolve adds columns to the table for fields that it lacks, of objects in it too, as records bring them, before
+	// the first such record is a row; also those that Transform fills. JSON alone.
+	Evolve bool
+
+	// Codec, RowGroupBytes and RowGroupRows are those of data files: see table.WriterOptions.
+	Codec         table.Codec
+	RowGroupBytes int64
+	RowGroupRows  int64
 
 	// Refuse says why a record is to be a dead letter, before it is decoded; nil refuses none. It may change the
 	// record's headers, and is called by several goroutines at once.
@@ -158,11 +172,13 @@ func (c Config) validate() error {
 		return fmt.Errorf("limits must be positive: rows %d, bytes %d, age %s, workers %d", c.MaxRows, c.MaxBytes, c.MaxAge, c.Workers)
 	case c.MemoryBudget < minBudget:
 		return fmt.Errorf("memory budget %d is below %d", c.MemoryBudget, minBudget)
+	case c.RowGroupBytes < 0 || c.RowGroupRows < 0:
+		return fmt.Errorf("row groups of %d bytes and %d rows: they must be positive", c.RowGroupBytes, c.RowGroupRows)
 	case c.RetryBase < 0 || c.RetryMax < c.RetryBase:
 		return fmt.Errorf("retry pauses: want 0 <= %s <= %s", c.RetryBase, c.RetryMax)
 	}
 	if _, err := ParseGapPolicy(string(c.OnGap)); err != nil {
 		return err
 	}
-	return nil
+	return errors.Join(c.Transform.Validate(), c.Codec.Validate())
 }

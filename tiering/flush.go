@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ledgerlake/ledgerlake/committer"
+	"github.com/ledgerlake/ledgerlake/decode/transform"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/table"
@@ -80,34 +81,29 @@ func merge(outs []*output) *output {
 		all.rows += o.rows
 		all.records += o.records
 		all.bytes += o.bytes
+		all.filtered += o.filtered
 	}
 	all.lost = all.passed
 	slices.SortFunc(all.ranges, func(a, b committer.Range) int { return cmp.Compare(a.Partition, b.Partition) })
-	slices.SortFunc(all.rest, func(a, b piece) int { return cmp.Compare(a.partition, b.partition) })
+	slices.SortStableFunc(all.rest, func(a, b piece) int { return cmp.Compare(a.partition, b.partition) })
 	slices.SortFunc(all.dead, func(a, b deadLetter) int {
 		return cmp.Or(cmp.Compare(a.partition, b.partition), cmp.Compare(a.offset, b.offset))
 	})
 	return all
 }
 
-// upload writes the shared file and publishes all files.
+// upload publishes the files and those of the partitions that are too small for one of their own. Such a file is
+// closed while the next is written, so that few are in memory at a time.
 func (s *session) upload(ctx context.Context, all *output) ([]deltalog.Add, error) {
-	files := all.files
-	switch {
-	case len(all.rest) == 1 && all.rest[0].file != nil:
-		files = append(files, all.rest[0].file)
-	case len(all.rest) > 0:
-		shared, err := s.shared(ctx, all.rest)
-		if err != nil {
-			abortAll(files)
-			return nil, err
-		}
-		files = append(files, shared)
+	units, err := s.units(all.rest)
+	if err != nil {
+		abortAll(all.files)
+		return nil, err
 	}
-	adds := make([]deltalog.Add, len(files))
+	adds := make([]deltalog.Add, len(all.files)+len(units))
 	var g errgroup.Group
 	g.SetLimit(4)
-	for i, f := range files {
+	closeFile := func(i int, f *table.FileWriter) {
 		g.Go(func() error {
 			add, err := f.Close(ctx)
 			if err != nil {
@@ -117,30 +113,95 @@ func (s *session) upload(ctx context.Context, all *output) ([]deltalog.Add, erro
 			return nil
 		})
 	}
-	if err := g.Wait(); err != nil {
+	for i, f := range all.files {
+		closeFile(i, f)
+	}
+	for i := range units {
+		f, failed := s.shared(ctx, &units[i])
+		if err = failed; err != nil {
+			abortUnits(units[i+1:])
+			break
+		}
+		closeFile(len(all.files)+i, f)
+	}
+	if err := errors.Join(err, g.Wait()); err != nil {
 		s.discard(ctx, slices.DeleteFunc(adds, func(a deltalog.Add) bool { return a.Path == "" }))
 		return nil, err
 	}
 	return adds, nil
 }
 
-// shared writes the file of the partitions that are too small for one of their own.
-func (s *session) shared(ctx context.Context, rest []piece) (*table.FileWriter, error) {
-	f, err := s.newFile(ctx)
+// unit is what goes into one shared file: pieces in the order of partitions.
+type unit struct {
+	group  group // key and values
+	pieces []piece
+	groups []group // of the pieces that are columns
+}
+
+// units sorts pieces by the files that they go to.
+func (s *session) units(rest []piece) ([]unit, error) {
+	var out []unit
+	at := map[string]int{}
+	put := func(p piece, g group) {
+		i, ok := at[g.key]
+		if !ok {
+			i = len(out)
+			at[g.key] = i
+			out = append(out, unit{group: group{key: g.key, values: g.values}})
+		}
+		out[i].pieces, out[i].groups = append(out[i].pieces, p), append(out[i].groups, g)
+	}
+	for i, p := range rest {
+		if p.file != nil {
+			put(p, p.file.group)
+			continue
+		}
+		groups, err := s.split(p.rows)
+		if err != nil {
+			abortUnits(append(out, unit{pieces: rest[i:]}))
+			return nil, err
+		}
+		for _, g := range groups {
+			put(p, g)
+		}
+	}
+	return out, nil
+}
+
+// shared writes the file of a unit. After an error nothing is left of it.
+func (s *session) shared(ctx context.Context, u *unit) (*table.FileWriter, error) {
+	if len(u.pieces) == 1 && u.pieces[0].file != nil {
+		return u.pieces[0].file.FileWriter, nil
+	}
+	f, err := s.newFile(ctx, u.group.values)
 	if err != nil {
+		abortUnits([]unit{*u})
 		return nil, fmt.Errorf("create data file: %w", err)
 	}
-	for _, r := range rest {
-		if r.file != nil {
-			err = f.Adopt(r.file)
+	for i, p := range u.pieces {
+		if p.file != nil {
+			err = f.Adopt(p.file.FileWriter)
 		} else {
-			err = s.write(f, r.rows)
+			rb := s.batch(p.rows)
+			err = u.groups[i].write(ctx, f, rb)
+			rb.Release()
 		}
 		if err != nil {
+			abortUnits([]unit{*u})
 			return nil, errors.Join(err, f.Abort())
 		}
 	}
 	return f, nil
+}
+
+func abortUnits(units []unit) {
+	for _, u := range units {
+		for _, p := range u.pieces {
+			if p.file != nil {
+				_ = p.file.Abort() // best effort: a leftover is no part of the table
+			}
+		}
+	}
 }
 
 func abortAll(files []*table.FileWriter) {
@@ -154,7 +215,11 @@ func (s *session) discard(ctx context.Context, adds []deltalog.Add) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	for i := range adds {
-		if err := s.t.cfg.Table.Store.Delete(ctx, adds[i].Path); err != nil {
+		key, err := deltalog.DecodePath(adds[i].Path)
+		if err == nil {
+			err = s.t.cfg.Table.Store.Delete(ctx, key)
+		}
+		if err != nil {
 			s.t.stats.unused(i, len(adds)-i)
 			s.t.cfg.Logger.Warn("could not remove an unused data file", "file", adds[i].Path, "error", err)
 			return
@@ -226,6 +291,10 @@ func (s *session) properties(ctx context.Context, lost []committer.Range) (map[s
 	props := map[string]string{}
 	if s.topicID != "" {
 		props[table.TopicProperty(s.t.cfg.App)] = s.topicID
+	}
+	key, spec := transform.Property(s.t.cfg.App), s.t.cfg.Transform.String()
+	if s.snap.Metadata().Configuration[key] != spec {
+		props[key] = spec
 	}
 	if len(lost) == 0 {
 		return props, nil

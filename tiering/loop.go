@@ -185,5 +185,10 @@ func (s *session) drain() {
 func abortOutputs(outs []*output) {
 	for _, o := range outs {
 		abortAll(o.files)
+		for _, p := range o.rest {
+			if p.file != nil {
+				_ = p.file.Abort() // best effort: a leftover is no part of the table
+			}
+		}
 	}
 }

@@ -29,6 +29,7 @@ func metrics() []metric[float64] {
 		{"rows_total", "Rows committed.", counter, func(s Stats) float64 { return float64(s.Rows) }},
 		{"bytes_total", "Bytes of keys and values committed.", counter, func(s Stats) float64 { return float64(s.Bytes) }},
 		{"dead_letters_total", "Records committed to the dead letter table.", counter, func(s Stats) float64 { return float64(s.DeadLetters) }},
+		{"filtered_total", "Records that the filter left out.", counter, func(s Stats) float64 { return float64(s.Filtered) }},
 		{"commits_total", "Commits.", counter, func(s Stats) float64 { return float64(s.Commits) }},
 		{"commit_seconds_total", "Time spent in uploads and commits.", counter, func(s Stats) float64 { return s.CommitTime.Seconds() }},
 		{"lost_offsets_total", "Offsets that retention dropped before they were tiered.", counter, func(s Stats) float64 { return float64(s.Lost) }},

@@ -136,7 +136,11 @@ func rows(t testing.TB, store objstore.Store) (map[place]map[string]string, *del
 	out := map[place]map[string]string{}
 	for add := range snap.Files() {
 		var last place
-		for i, row := range fileRows(t, store, add.Path) {
+		key, err := deltalog.DecodePath(add.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, row := range fileRows(t, store, key) {
 			var at place
 			fmt.Sscan(row["_partition"], &at.partition)
 			fmt.Sscan(row["_offset"], &at.offset)

@@ -36,9 +36,14 @@ type session struct {
 	columns      []source
 	bare         bool // the table has no partition and offset columns: see Config.AsItIs
 	payload      *arrow.Schema
+	keys         []keyColumn // the partition columns
+	required     []int       // payload columns that may not be null
+	rules        bool        // rows are looked at before they are kept: see checkRules
 
 	fetchBytes int64
 	spillAt    int64
+	encodeAt   int64         // see the constant
+	maxOpen    int           // files that a worker encodes at a time
 	rows       atomic.Int64  // not cut yet
 	estimate   atomic.Int64  // bytes of data files of what is not cut yet
 	pressed    atomic.Int32  // workers that need a cut to free memory
@@ -81,8 +86,15 @@ func (t *Tierer) newSession(ctx context.Context) (*session, error) {
 		look:       make(chan struct{}, 1), failed: make(chan error, 1), flushed: make(chan result, 1),
 		parts: map[int32]member{},
 	}
+	s.encodeAt, s.maxOpen = encodeAt, maxOpen
+	if len(snap.Metadata().PartitionColumns) > 0 {
+		s.encodeAt, s.maxOpen = min(encodeAtKeys, max(encodeAt, s.spillAt/4)), maxOpenKeyed
+	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	err = s.checkTopic(ctx)
+	if err == nil {
+		err = s.missingColumns()
+	}
 	if err == nil {
 		err = s.planColumns()
 	}

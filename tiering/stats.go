@@ -18,6 +18,7 @@ type Stats struct {
 	Rows         int64
 	Bytes        int64 // of keys and values
 	DeadLetters  int64
+	Filtered     int64 // records that the filter left out
 	Commits      int64
 	Lost         int64            // offsets that retention dropped before they were tiered
 	Restarts     int64            // sessions that ended early
@@ -155,6 +156,7 @@ func (c *counters) committed(o *output, adds []deltalog.Add, v deltalog.Version,
 	c.s.Rows += o.rows
 	c.s.Bytes += o.bytes
 	c.s.DeadLetters += int64(len(o.dead))
+	c.s.Filtered += o.filtered
 	c.s.CommitTime += took
 	c.s.Version = max(c.s.Version, v)
 	for _, r := range o.ranges {

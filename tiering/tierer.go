@@ -32,6 +32,8 @@ type Tierer struct {
 	deadStore objstore.Store
 	ownDead   bool // opened here, so closed here
 	noHold    bool
+	declined  map[string]bool // paths of fields that cannot become columns
+	full      bool            // no more can
 }
 
 type assignment struct {
@@ -92,6 +94,15 @@ func (t *Tierer) Run(ctx context.Context) error {
 			try = 1
 		}
 		t.stats.restarted()
+		var news *newFieldsError
+		if errors.As(err, &news) {
+			if err = t.evolve(ctx, news); err == nil {
+				continue
+			}
+			if permanent(err) {
+				return fmt.Errorf("tier topic %s: %w", t.cfg.Topic, err)
+			}
+		}
 		if errors.Is(err, errRestart) {
 			t.cfg.Logger.Info("partitions were taken away, beginning again from the table", "topic", t.cfg.Topic)
 			continue

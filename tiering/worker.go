@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/apache/arrow-go/v18/arrow"
+
 	"github.com/ledgerlake/ledgerlake/committer"
 	"github.com/ledgerlake/ledgerlake/decode"
+	"github.com/ledgerlake/ledgerlake/decode/transform"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
 )
@@ -19,9 +22,13 @@ const encodeAt = 1 << 20
 // that a commit of many quiet partitions is one file.
 const ownFile = 16 << 20
 
-// maxOpen bounds the partitions that a worker encodes at a time: each has buffers of its own. Beyond it a commit
-// is made early.
-const maxOpen = 32
+// maxOpen bounds the files that a worker encodes at a time: each has buffers of its own. Beyond it a commit is made
+// early. Tables with partition columns have more files, which get more rows at a time.
+const (
+	maxOpen      = 32
+	maxOpenKeyed = 128
+	encodeAtKeys = 4 << 20
+)
 
 // message goes to a worker: a chunk, or when cut is set the order to hand over what it has.
 type message struct {
@@ -41,6 +48,8 @@ type output struct {
 	records int64           // rows and dead letters
 	bytes   int64           // of keys and values
 	times   map[int32]int64 // ms, of the newest record, by partition
+
+	filtered int64 // records that the filter left out
 }
 
 // rows are the columns of one partition.
@@ -48,15 +57,24 @@ type rows struct {
 	partition int32
 	sys       *table.SystemColumns
 	dec       decode.Decoder
-	bytes     int64 // as of the last batch
-	peak      int64 // the most that bytes ever was: the memory that is kept
+	whole     decode.RecordDecoder // dec, where it looks at the record too
+	news      newsDecoder          // dec, where new fields are asked for
+	bytes     int64                // as of the last batch
+	peak      int64                // the most that bytes ever was: the memory that is kept
 }
 
 // piece is what there is of a partition that has no file of its own: columns, or rows that are encoded already.
 type piece struct {
 	partition int32
 	rows      *rows
-	file      *table.FileWriter
+	file      *dataFile
+}
+
+// dataFile is a file of one group of rows, not closed yet.
+type dataFile struct {
+	*table.FileWriter
+	group   group // key and values
+	encoded int64 // bytes of columns that are in it
 }
 
 func (r *rows) reset() {
@@ -79,8 +97,8 @@ func decoderSize(d decode.Decoder) int64 {
 type cursor struct {
 	from, decided record.Offset
 	rows          *rows
-	file          *table.FileWriter // nil until there is enough to encode
-	encoded       int64             // bytes of columns that are in it
+	files         map[string]*dataFile // by group; none until there is enough to encode
+	wide          bool                 // its rows go to more files than may be open: they wait for the cut
 }
 
 // worker decodes the partitions that hash to it.
@@ -97,8 +115,9 @@ type worker struct {
 	inFiles  int64 // bytes that the open files report
 	held     int64 // of them, bytes in memory
 	estimate int64 // what this worker has added to the session's estimate
-	open     int   // cursors with a file
+	open     int   // files of cursors
 	pressed  bool  // counted in the session's pressed
+	mark     mark  // of the batch
 }
 
 func newWorker(s *session) *worker {
@@ -136,8 +155,8 @@ func (w *worker) run(ctx context.Context) {
 
 func (w *worker) abort() {
 	for _, c := range w.cursors {
-		if c.file != nil {
-			_ = c.file.Abort() // best effort: a leftover is no part of the table
+		for _, f := range c.files {
+			_ = f.Abort() // best effort: a leftover is no part of the table
 		}
 	}
 }
@@ -145,7 +164,7 @@ func (w *worker) abort() {
 func (w *worker) cursor(c *chunk) (*cursor, error) {
 	cur := w.cursors[c.partition]
 	if cur == nil {
-		cur = &cursor{from: c.from, decided: c.from}
+		cur = &cursor{from: c.from, decided: c.from, files: map[string]*dataFile{}}
 		w.cursors[c.partition] = cur
 	}
 	if cur.decided != c.from {
@@ -206,14 +225,33 @@ func (w *worker) batch(ctx context.Context, partition int32, cur *cursor, b reco
 		cur.rows = r
 	}
 	before := w.out.rows
+	if cur.rows.whole != nil {
+		cur.rows.whole.Begin(partition, b.BatchHeader)
+	}
+	w.mark.broken = nil
+	w.setMark(cur, max(b.BaseOffset, cur.decided))
+	err := errRedo
+	for errors.Is(err, errRedo) {
+		if err = w.records(ctx, partition, cur, b); err == nil && w.s.rules {
+			err = w.checkRules(cur)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return w.account(ctx, cur, w.out.rows-before)
+}
+
+// records decodes the records of a batch from the mark on.
+func (w *worker) records(ctx context.Context, partition int32, cur *cursor, b record.Batch) error {
 	err := b.VerifyCRC()
 	if err == nil {
 		err = w.it.Reset(b)
 	}
-	next := max(b.BaseOffset, cur.decided) // the first offset that no row and no dead letter covers
+	next := w.mark.next // the first offset that no row and no dead letter covers
 	for err == nil && w.it.Next() {
 		rec := w.it.Record()
-		if rec.Offset < cur.decided {
+		if rec.Offset < next {
 			continue
 		}
 		if err := w.record(ctx, partition, cur, rec); err != nil {
@@ -225,11 +263,9 @@ func (w *worker) batch(ctx context.Context, partition int32, cur *cursor, b reco
 		err = w.it.Err()
 	}
 	if err != nil {
-		if err := w.corrupt(partition, next, b, err); err != nil {
-			return err
-		}
+		return w.corrupt(partition, next, b, err)
 	}
-	return w.account(ctx, cur, w.out.rows-before)
+	return nil
 }
 
 // record adds one record: a row, or a dead letter.
@@ -250,27 +286,75 @@ func (w *worker) record(ctx context.Context, partition int32, cur *cursor, rec *
 		size += len(rec.Headers[i].Key) + len(rec.Headers[i].Value)
 	}
 	if size > cur.rows.sys.Room() {
-		if err := w.spill(ctx, cur); err != nil {
+		if err := w.makeRoom(ctx, cur, rec); err != nil {
 			return err
 		}
 	}
-	err := cur.rows.dec.Append(rec.Value)
+	err := w.mark.brokenRule(rec.Offset)
+	if err == nil {
+		err = cur.rows.decode(rec)
+	}
 	if errors.Is(err, decode.ErrFull) {
-		if err := w.spill(ctx, cur); err != nil {
+		if err := w.makeRoom(ctx, cur, rec); err != nil {
 			return err
 		}
-		err = cur.rows.dec.Append(rec.Value)
+		err = cur.rows.decode(rec)
 	}
 	if err != nil {
-		var away *decode.UnavailableError
-		if errors.As(err, &away) {
-			return fmt.Errorf("%s offset %d: %w", w.s.t.tp(partition), rec.Offset, err) // the session ends, Run pauses and tries again
+		return w.refused(partition, rec, err)
+	}
+	if cur.rows.news != nil {
+		if err := w.news(cur.rows.news.Unknown(), rec); err != nil {
+			return err
 		}
-		w.bury(newDeadLetter(partition, rec, err))
-		return nil
 	}
 	cur.rows.sys.Append(partition, rec)
 	w.out.rows++
+	if w.s.rules {
+		w.mark.offsets = append(w.mark.offsets, rec.Offset)
+	}
+	return nil
+}
+
+// refused handles a record that is no row.
+func (w *worker) refused(partition int32, rec *record.Record, err error) error {
+	var away *decode.UnavailableError
+	var fatal *transform.FatalError
+	switch {
+	case errors.As(err, &away):
+		return fmt.Errorf("%s offset %d: %w", w.s.t.tp(partition), rec.Offset, err) // the session ends, Run pauses and tries again
+	case errors.As(err, &fatal):
+		return err
+	case errors.Is(err, decode.ErrFiltered):
+		w.out.records--
+		w.out.filtered++
+	default:
+		w.bury(newDeadLetter(partition, rec, err))
+	}
+	return nil
+}
+
+// decode adds the payload columns of a row.
+func (r *rows) decode(rec *record.Record) error {
+	if r.whole != nil {
+		return r.whole.AppendRecord(rec)
+	}
+	return r.dec.Append(rec.Value)
+}
+
+// makeRoom encodes what the columns hold in the middle of a batch, before a record that is counted already.
+func (w *worker) makeRoom(ctx context.Context, cur *cursor, rec *record.Record) error {
+	if w.s.rules {
+		if err := w.checkRules(cur); err != nil {
+			return err
+		}
+	}
+	if _, err := w.spill(ctx, cur, true); err != nil {
+		return err
+	}
+	w.setMark(cur, rec.Offset)
+	w.mark.records--
+	w.mark.bytes -= int64(len(rec.Key) + len(rec.Value))
 	return nil
 }
 
@@ -312,8 +396,8 @@ func (w *worker) account(ctx context.Context, cur *cursor, added int64) error {
 	size := cur.rows.size()
 	w.buffered += size - cur.rows.bytes
 	cur.rows.bytes, cur.rows.peak = size, max(cur.rows.peak, size)
-	if size >= encodeAt && (cur.file != nil || w.open < maxOpen) {
-		if err := w.spill(ctx, cur); err != nil {
+	if size >= w.s.encodeAt {
+		if _, err := w.spill(ctx, cur, false); err != nil {
 			return err
 		}
 	}
@@ -324,12 +408,13 @@ func (w *worker) account(ctx context.Context, cur *cursor, added int64) error {
 				largest = c
 			}
 		}
-		if largest.file == nil && w.open >= maxOpen {
+		done, err := w.spill(ctx, largest, w.buffered > 2*w.s.spillAt) // more files than should be are less than the rows
+		if err != nil {
+			return err
+		}
+		if !done {
 			w.press()
 			break
-		}
-		if err := w.spill(ctx, largest); err != nil {
-			return err
 		}
 	}
 	const ratio = 4 // columns to Parquet, about
@@ -343,42 +428,88 @@ func (w *worker) account(ctx context.Context, cur *cursor, added int64) error {
 	return nil
 }
 
-// spill encodes the columns of a partition.
-func (w *worker) spill(ctx context.Context, c *cursor) error {
+// spill encodes the columns of a partition. It does not, and says so, when that would open too many files, unless it
+// must.
+func (w *worker) spill(ctx context.Context, c *cursor, must bool) (bool, error) {
 	if c.rows == nil || c.rows.sys.Rows() == 0 {
 		if c.rows != nil {
 			w.buffered -= c.rows.bytes
 			c.rows.bytes = 0
 		}
-		return nil
+		return true, nil
 	}
-	if c.file == nil {
-		f, err := w.s.newFile(ctx)
+	if c.wide && !must {
+		return false, nil
+	}
+	groups, err := w.s.split(c.rows)
+	if err != nil {
+		return false, err
+	}
+	fresh := 0
+	for i := range groups {
+		if c.files[groups[i].key] == nil {
+			fresh++
+		}
+	}
+	if fresh > 0 && w.open+fresh > w.s.maxOpen && !must {
+		c.wide = true
+		return false, nil
+	}
+	rb := w.s.batch(c.rows)
+	defer rb.Release()
+	for i := range groups {
+		if err := w.encode(ctx, c, &groups[i], rb); err != nil {
+			return false, err
+		}
+	}
+	w.buffered -= c.rows.bytes
+	c.rows.reset()
+	return true, w.store()
+}
+
+// encode adds the rows of a group to the cursor's file of it.
+func (w *worker) encode(ctx context.Context, c *cursor, g *group, rb arrow.RecordBatch) error {
+	f := c.files[g.key]
+	if f == nil {
+		fw, err := w.s.newFile(ctx, g.values)
 		if err != nil {
 			return fmt.Errorf("create data file: %w", err)
 		}
-		c.file = f
+		f = &dataFile{FileWriter: fw, group: group{key: g.key, values: g.values}}
+		c.files[g.key] = f
 		w.open++
 	}
-	before, held := c.file.Bytes(), c.file.Held()
-	if err := w.s.write(c.file, c.rows); err != nil {
+	before, held := f.Bytes(), f.Held()
+	if err := g.write(ctx, f.FileWriter, rb); err != nil {
 		return err
 	}
-	w.inFiles += c.file.Bytes() - before
-	w.held += c.file.Held() - held
-	c.encoded += c.rows.bytes
-	w.buffered -= c.rows.bytes
-	c.rows.reset()
-	return w.store()
+	w.inFiles += f.Bytes() - before
+	w.held += f.Held() - held
+	if g.rows == nil {
+		f.encoded += c.rows.bytes
+	} else {
+		f.encoded += c.rows.bytes / int64(c.rows.sys.Rows()) * int64(len(g.rows))
+	}
+	return nil
 }
 
-// store sends encoded rows to the store when there are too many in memory, those of the largest files first.
+// store sends encoded rows to the store when there are too many in memory, those of the largest files first. With
+// partition columns the files are many, and an object that is being written may take more memory than what it holds
+// (parts of an upload): then a commit is made early instead.
 func (w *worker) store() error {
+	if w.held > w.s.spillAt && len(w.s.keys) > 0 {
+		w.press()
+		if w.held <= 2*w.s.spillAt {
+			return nil
+		}
+	}
 	for w.held > w.s.spillAt {
-		var largest *table.FileWriter
+		var largest *dataFile
 		for _, c := range w.cursors {
-			if c.file != nil && (largest == nil || c.file.Held() > largest.Held()) {
-				largest = c.file
+			for _, f := range c.files {
+				if largest == nil || f.Held() > largest.Held() {
+					largest = f
+				}
 			}
 		}
 		if largest == nil || largest.Held() == 0 {
@@ -395,8 +526,8 @@ func (w *worker) store() error {
 // cut hands over all that was collected since the last cut and begins anew.
 func (w *worker) cut(ctx context.Context) (*output, error) {
 	for p, c := range w.cursors {
-		if c.rows != nil && c.file != nil {
-			if err := w.spill(ctx, c); err != nil {
+		if len(c.files) > 0 && len(w.s.keys) == 0 {
+			if _, err := w.spill(ctx, c, true); err != nil {
 				return nil, err
 			}
 		}
@@ -406,16 +537,17 @@ func (w *worker) cut(ctx context.Context) (*output, error) {
 	}
 	out := w.out
 	for p, c := range w.cursors {
-		switch {
-		case c.file != nil && (c.encoded >= ownFile || c.file.Stored()):
-			out.files = append(out.files, c.file)
-		case c.file != nil:
-			out.rest = append(out.rest, piece{partition: p, file: c.file})
+		for _, f := range c.files {
+			if f.encoded >= ownFile || f.Stored() {
+				out.files = append(out.files, f.FileWriter)
+			} else {
+				out.rest = append(out.rest, piece{partition: p, file: f})
+			}
 		}
 		switch {
 		case c.rows == nil:
 		case c.rows.sys.Rows() > 0:
-			out.rest = append(out.rest, piece{partition: p, rows: c.rows})
+			out.rest = append(out.rest, piece{partition: p, rows: c.rows}) // behind the files of the partition
 		default:
 			w.s.freeRows(c.rows)
 		}

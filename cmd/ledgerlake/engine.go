@@ -49,6 +49,7 @@ type engineConfig struct {
 
 	format    string
 	schema    *arrow.Schema
+	shape     tableFlags
 	tiering   tiering.Config
 	upkeep    upkeep
 	openStore func(ctx context.Context, url string) (objstore.Store, error)
@@ -167,7 +168,7 @@ func (e *engine) createTopics(ctx context.Context) error {
 func (e *engine) plan(topic string) *topicPlan {
 	return &topicPlan{
 		source: e.log, topic: topic, app: topic, openStore: e.cfg.openStore, tableURL: e.tableURL(topic), group: e.cfg.group,
-		format: e.cfg.format, schema: e.cfg.schema, tiering: e.cfg.tiering, log: e.cfg.log,
+		format: e.cfg.format, schema: e.cfg.schema, shape: e.cfg.shape, tiering: e.cfg.tiering, log: e.cfg.log,
 	}
 }
 

@@ -93,6 +93,7 @@ func (f *ingestFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.routes, "streams", "", "YAML file of many streams, in place of --topic and --table; --memory is then of each stream, 64 MiB unless it is given")
 	fs.StringVar(&f.http, "http-listen", "", "address for /metrics, /healthz and /readyz; empty: none")
 	flushFlags(fs, &p.tiering)
+	p.shape.register(fs, &p.tiering)
 	f.up.register(fs)
 	f.old.register(fs)
 }

@@ -208,12 +208,13 @@ func (o *oldIngestFlags) formats(fs *pflag.FlagSet, p *topicPlan) error {
 	switch {
 	case err != nil:
 		return err
-	case len(o.transforms) > 0 || len(o.dlqForms) > 0:
-		return errors.New("--transform and --dlq-transform are not there yet")
+	case len(o.dlqForms) > 0:
+		return errors.New("--dlq-transform is not there yet")
 	case name != "" && fs.Changed("format"):
 		return errors.New("--format says what --json, --avro, --soe-avro and --decompress-gzip say: give one")
 	case name != "":
 		p.format = name
 	}
-	return nil
+	p.shape.transforms = o.transforms
+	return p.shape.finish(&p.tiering)
 }

@@ -61,6 +61,9 @@ comes from the table.
 					return err
 				}
 			}
+			if err := cfg.shape.finish(&cfg.tiering); err != nil {
+				return err
+			}
 			if err := os.MkdirAll(cfg.dir, 0o755); err != nil {
 				return fmt.Errorf("make --dir: %w", err)
 			}
@@ -109,6 +112,8 @@ comes from the table.
 	f.StringVar(&schemaFile, "schema", "", "file with the payload columns of new tables, a Delta schema in JSON")
 	f.StringVar(&ready, "ready-file", "", "write {\"kafka\":address,\"pid\":...} here when clients can connect")
 	flushFlags(f, &cfg.tiering)
+	cfg.shape.register(f, &cfg.tiering)
+	f.StringArrayVar(&cfg.shape.transforms, "transform", nil, "'COLUMN: SOURCE', a field of the record (kafka.offset) or JMESPath over the value; may be repeated")
 	cfg.upkeep.vacuum = 24 * time.Hour // these tables are our own
 	cfg.upkeep.register(f)
 	store.register(f)

@@ -14,6 +14,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/committer/rpc"
 	"github.com/ledgerlake/ledgerlake/decode"
+	"github.com/ledgerlake/ledgerlake/decode/transform"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/table"
@@ -32,6 +33,7 @@ type topicPlan struct {
 	decode    formatFlags   // what the format needs
 	values    decode.Format // nil: json or raw
 	schema    *arrow.Schema // payload columns of a new table; nil: inferred from records
+	shape     tableFlags
 	tiering   tiering.Config
 	group     *rpc.Client // that commits; nil: the store alone
 	noFiles   bool        // the table is only written to, so that nothing asks for its list of files
@@ -77,6 +79,13 @@ func (p *topicPlan) openTable(ctx context.Context) (*table.Table, string, error)
 			return nil, "", fmt.Errorf("topic %s: the sampled values are not JSON objects; give --schema FILE or use --format raw", p.topic)
 		}
 		format, payload = inferred, s
+	}
+	if payload, err = p.shape.columns(payload, p.tiering.Transform); err != nil {
+		return nil, "", fmt.Errorf("columns of table %s: %w", p.tableURL, err)
+	}
+	cfg.PartitionColumns = p.shape.partitionBy
+	if spec := p.tiering.Transform; !spec.Empty() { // for readers of the log before the first commit
+		cfg.Properties = map[string]string{transform.Property(p.app): spec.String()}
 	}
 	t, err = table.OpenOrCreate(ctx, store, payload, cfg)
 	if err != nil {

@@ -62,6 +62,12 @@ func (r *Batch) Rollback() {
 	}
 }
 
+// Truncate cuts back to n rows: see decode.Truncater.
+func (r *Batch) Truncate(n int) {
+	r.rows = n
+	r.Rollback()
+}
+
 // Filled counts cells that take no bytes of the message, and says whether there are too many.
 func (r *Batch) Filled(n int) (tooMany bool) {
 	r.Fill += n

@@ -36,6 +36,8 @@ type Column interface {
 	Len() int
 	// NullCount is the number of null rows.
 	NullCount() int
+	// Null says whether finished row i is null.
+	Null(i int) bool
 	// AppendNull adds a null row.
 	AppendNull()
 	// AppendZero adds a row that is not null: zero, the empty string, the empty list.
@@ -133,6 +135,9 @@ func (h *head) Field() arrow.Field { return h.field }
 
 // NullCount is the number of null rows.
 func (h *head) NullCount() int { return h.nulls }
+
+// Null says whether finished row i is null.
+func (h *head) Null(i int) bool { return len(h.bits) != 0 && h.bits[i/8]&(1<<(i%8)) == 0 }
 
 // valid marks row n, the next one, as not null. Callers skip it while there is no bitmap.
 func (h *head) valid(n int) { h.bits = appendBit(h.bits, n, true) }

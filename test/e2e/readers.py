@@ -1,6 +1,6 @@
 """Reads a Delta table with another engine and prints its rows, one JSON object a line.
 
-    readers.py duckdb|deltars|polars TABLE
+    readers.py duckdb|deltars|polars TABLE [CONDITION]
 
 Values have the form of `ledgerlake read`: binary as base64, timestamps as RFC 3339 in UTC, dates as
 YYYY-MM-DD, NaN and the infinities as strings, maps as objects. So two engines' rows compare as JSON.
@@ -83,9 +83,9 @@ def duckdb_connection(path):
     return c
 
 
-def read_duckdb(path):
+def read_duckdb(path, where="true"):
     c = duckdb_connection(path)
-    c.execute("SELECT * FROM delta_scan(?)", [path])
+    c.execute("SELECT * FROM delta_scan(?) WHERE " + where, [path])
     names = [d[0] for d in c.description]
     while True:
         rows = c.fetchmany(4096)
@@ -95,12 +95,12 @@ def read_duckdb(path):
             yield dict(zip(names, row))
 
 
-def read_deltars(path):
+def read_deltars(path, where="true"):
     import pyarrow as pa
     from deltalake import DeltaTable, QueryBuilder
 
     t = DeltaTable(path, storage_options=options(path))
-    reader = QueryBuilder().register("t", t).execute("SELECT * FROM t")
+    reader = QueryBuilder().register("t", t).execute("SELECT * FROM t WHERE " + where)
     for batch in pa.RecordBatchReader.from_stream(reader):
         yield from batch.to_pylist()
 
@@ -115,9 +115,9 @@ ENGINES = {"duckdb": read_duckdb, "deltars": read_deltars, "polars": read_polars
 
 
 def main():
-    engine, path = sys.argv[1:]
+    engine, path, *condition = sys.argv[1:]
     out = sys.stdout
-    for row in ENGINES[engine](path):
+    for row in ENGINES[engine](path, *condition):
         text = json.dumps({k: plain(v) for k, v in row.items()}, allow_nan=False)
         out.write(MARKED.sub(r"\1", text) + "\n")
 

@@ -21,6 +21,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/broker/local"
 	"github.com/ledgerlake/ledgerlake/committer"
+	"github.com/ledgerlake/ledgerlake/decode/transform"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
 	"github.com/ledgerlake/ledgerlake/objstore"
@@ -47,6 +48,7 @@ type world struct {
 	dead  *mem.Store
 	// source is what tiering reads; nil: log.
 	source broker.Source
+	spec   transform.Spec
 	want   [partitions][]entry // by offset
 	paused *view               // a read that rests while the others go on; nil: none
 	trace  []string
@@ -148,7 +150,7 @@ func (w *world) tierWith(faults int) {
 	}
 	tr, err := tiering.Open(w.t.Context(), tiering.Config{
 		Source: source, Topic: topic, App: topic, Table: w.table, Format: tiering.FormatJSON,
-		RetryBase: time.Microsecond, RetryMax: time.Millisecond,
+		RetryBase: time.Microsecond, RetryMax: time.Millisecond, Transform: w.spec,
 		Committer: committer.NewDirect(w.table.Log), UntilEnd: true, MaxRows: 1 + w.rng.IntN(60),
 		DeadLetterStore: func(context.Context) (objstore.Store, error) { return w.dead, nil },
 	})

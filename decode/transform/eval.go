@@ -1,0 +1,391 @@
+package transform
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jmespath-community/go-jmespath/pkg/functions"
+	"github.com/jmespath-community/go-jmespath/pkg/interpreter"
+	"github.com/jmespath-community/go-jmespath/pkg/parsing"
+)
+
+// evaluator runs nodes for one record.
+type evaluator struct {
+	around
+	fields func(mark int) []byte // captured fields
+	value  []byte                // the whole value
+	buf    []byte                // texts that are made, until the next record
+	caller interpreter.FunctionCaller
+}
+
+// typeError says that a function got a value of the wrong type.
+type typeError struct{ what string }
+
+func (e *typeError) Error() string { return e.what }
+
+// eval gives the value of a node; it may alias buf and the message.
+func (e *evaluator) eval(n *node) (value, error) {
+	switch n.op {
+	case opField:
+		raw := e.fields(n.root)
+		for _, name := range n.path {
+			raw = member(raw, name)
+		}
+		return rawValue(raw), nil
+	case opMeta:
+		return e.around.value(n), nil
+	case opConst:
+		return n.value, nil
+	case opOr, opAnd:
+		v, err := e.eval(n.args[0])
+		if err != nil || v.truth() == (n.op == opOr) {
+			return v, err
+		}
+		return e.eval(n.args[1])
+	case opNot:
+		v, err := e.eval(n.args[0])
+		return value{kind: boolean, yes: !v.truth()}, err
+	case opCompare:
+		return e.compare(n)
+	case opTree:
+		return e.search(n.tree)
+	}
+	return e.function(n)
+}
+
+// function runs one of the functions. What is missing gives null, unlike in kafka-delta-ingest.
+func (e *evaluator) function(n *node) (value, error) {
+	v, err := e.eval(n.args[0])
+	if err != nil || v.kind == null {
+		return value{}, err
+	}
+	switch n.op {
+	case opSubstr:
+		return e.substr(n, v)
+	case opToNumber:
+		return e.toNumber(v), nil
+	}
+	if v.kind != number {
+		return value{}, &typeError{"the function wants a number"}
+	}
+	whole := v.whole
+	if !v.exact {
+		if math.Abs(v.num) >= 1<<62 {
+			return value{}, &typeError{"the time is out of range"}
+		}
+		whole = int64(v.num)
+	}
+	if n.op == opMillisToMicros {
+		if whole > math.MaxInt64/1000 || whole < math.MinInt64/1000 {
+			return value{}, &typeError{"the time is out of range"}
+		}
+		return wholeValue(whole * 1000), nil
+	}
+	return e.iso8601(whole, n.unit)
+}
+
+// iso8601 writes a time as kafka-delta-ingest does: with as many digits behind the second as it has, by threes.
+func (e *evaluator) iso8601(v, unit int64) (value, error) {
+	per := int64(1e9) / unit
+	sec, frac := v/per, v%per
+	if frac < 0 {
+		sec, frac = sec-1, frac+per
+	}
+	const first, last = -62135596800, 253402300799 // years 1 and 9999
+	if sec < first || sec > last {
+		return value{}, &typeError{"the time is not between the years 1 and 9999"}
+	}
+	layout, nanos := "2006-01-02T15:04:05Z", frac*unit
+	switch {
+	case nanos == 0:
+	case nanos%1e6 == 0:
+		layout = "2006-01-02T15:04:05.000Z"
+	default:
+		layout = "2006-01-02T15:04:05.000000Z"
+	}
+	start := len(e.buf)
+	e.buf = time.Unix(sec, nanos).UTC().AppendFormat(e.buf, layout)
+	return value{kind: str, text: e.buf[start:]}, nil
+}
+
+// substr takes characters, as kafka-delta-ingest does: what is below zero is zero.
+func (e *evaluator) substr(n *node, v value) (value, error) {
+	skip, err := e.count(n.args[1])
+	if err != nil {
+		return value{}, err
+	}
+	take, err := e.count(n.args[2])
+	if err != nil {
+		return value{}, err
+	}
+	if v.kind != str {
+		return value{}, &typeError{"substr wants a string"}
+	}
+	var s []byte
+	s, e.buf = v.chars(e.buf)
+	for ; skip > 0 && len(s) > 0; skip-- {
+		_, w := utf8.DecodeRune(s)
+		s = s[w:]
+	}
+	end := 0
+	for ; take > 0 && end < len(s); take-- {
+		_, w := utf8.DecodeRune(s[end:])
+		end += w
+	}
+	return value{kind: str, text: s[:end]}, nil
+}
+
+func (e *evaluator) count(n *node) (int64, error) {
+	v, err := e.eval(n)
+	if err != nil {
+		return 0, err
+	}
+	if v.kind != number {
+		return 0, &typeError{"substr wants numbers, as in substr(created, `0`, `10`)"}
+	}
+	return int64(max(0, min(v.num, math.MaxInt32))), nil
+}
+
+func (e *evaluator) toNumber(v value) value {
+	switch v.kind {
+	case number:
+		return v
+	case str:
+		var s []byte
+		s, e.buf = v.chars(e.buf)
+		if len(s) == 0 || s[0] != '-' && s[0]-'0' > 9 || !json.Valid(s) {
+			return value{}
+		}
+		num, whole, exact := parseNumber(s)
+		return value{kind: number, num: num, whole: whole, exact: exact}
+	}
+	return value{}
+}
+
+func (e *evaluator) compare(n *node) (value, error) {
+	a, err := e.eval(n.args[0])
+	if err != nil {
+		return value{}, err
+	}
+	b, err := e.eval(n.args[1])
+	if err != nil {
+		return value{}, err
+	}
+	yes := false
+	switch n.compare {
+	case parsing.TOKEQ:
+		yes = e.equal(a, b)
+	case parsing.TOKNE:
+		yes = !e.equal(a, b)
+	default:
+		if a.kind != number || b.kind != number {
+			return value{}, nil
+		}
+		switch n.compare {
+		case parsing.TOKLT:
+			yes = a.num < b.num
+		case parsing.TOKLTE:
+			yes = a.num <= b.num
+		case parsing.TOKGT:
+			yes = a.num > b.num
+		case parsing.TOKGTE:
+			yes = a.num >= b.num
+		}
+	}
+	return value{kind: boolean, yes: yes}, nil
+}
+
+func (e *evaluator) equal(a, b value) bool {
+	if a.kind != b.kind {
+		return false
+	}
+	switch a.kind {
+	case boolean:
+		return a.yes == b.yes
+	case number:
+		return a.num == b.num && (!a.exact || !b.exact || a.whole == b.whole)
+	case str:
+		var x, y []byte
+		x, e.buf = a.chars(e.buf)
+		y, e.buf = b.chars(e.buf)
+		return bytes.Equal(x, y)
+	case other:
+		var x, y any
+		return json.Unmarshal(a.raw, &x) == nil && json.Unmarshal(b.raw, &y) == nil && deepEqual(x, y)
+	}
+	return true
+}
+
+func deepEqual(x, y any) bool {
+	a, err1 := json.Marshal(x)
+	b, err2 := json.Marshal(y)
+	return err1 == nil && err2 == nil && bytes.Equal(a, b)
+}
+
+// search runs an expression over a tree of the fields that it names.
+func (e *evaluator) search(t *tree) (_ value, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &typeError{fmt.Sprintf("the expression failed: %v", p)}
+		}
+	}()
+	data := map[string]any{}
+	if t.whole && e.value != nil {
+		if err := json.Unmarshal(e.value, &data); err != nil {
+			return value{}, &typeError{err.Error()}
+		}
+	}
+	for i, name := range t.roots {
+		if raw := e.fields(t.marks[i]); raw != nil && !t.whole {
+			v, err := parseTree(raw)
+			if err != nil {
+				return value{}, &typeError{err.Error()}
+			}
+			data[name] = v
+		}
+	}
+	if t.kafka && e.rec != nil {
+		data["kafka"] = e.object()
+	}
+	out, err := interpreter.NewInterpreter(data, e.caller, nil).Execute(t.ast, data)
+	if err != nil {
+		return value{}, &typeError{err.Error()}
+	}
+	start := len(e.buf)
+	if e.buf, err = appendTree(e.buf, out); err != nil {
+		return value{}, &typeError{err.Error()}
+	}
+	return rawValue(e.buf[start:]), nil
+}
+
+// parseTree reads JSON as the interpreter wants it. Whole numbers that a float does not hold keep their digits, so
+// that what passes through is not changed.
+func parseTree(raw []byte) (any, error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return nil, err
+	}
+	return floats(v), nil
+}
+
+func floats(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		f, err := v.Float64()
+		if err != nil || math.Abs(f) >= 1<<53 {
+			return v
+		}
+		return f
+	case []any:
+		for i := range v {
+			v[i] = floats(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = floats(v[k])
+		}
+	}
+	return v
+}
+
+// appendTree appends a result as JSON, whole numbers as such.
+func appendTree(dst []byte, v any) ([]byte, error) {
+	switch v := v.(type) {
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) < 1<<62 {
+			return strconv.AppendInt(dst, int64(v), 10), nil
+		}
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return append(dst, "null"...), nil
+		}
+		return strconv.AppendFloat(dst, v, 'g', -1, 64), nil
+	case []any:
+		dst = append(dst, '[')
+		for i, x := range v {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			var err error
+			if dst, err = appendTree(dst, x); err != nil {
+				return dst, err
+			}
+		}
+		return append(dst, ']'), nil
+	case map[string]any:
+		dst = append(dst, '{')
+		first := true
+		for _, k := range slices.Sorted(func(yield func(string) bool) {
+			for k := range v {
+				if !yield(k) {
+					return
+				}
+			}
+		}) {
+			if !first {
+				dst = append(dst, ',')
+			}
+			first = false
+			dst = append(appendQuoted(dst, []byte(k)), ':')
+			var err error
+			if dst, err = appendTree(dst, v[k]); err != nil {
+				return dst, err
+			}
+		}
+		return append(dst, '}'), nil
+	}
+	raw, err := json.Marshal(v)
+	return append(dst, raw...), err
+}
+
+// allFunctions are those of the specification and the five of kafka-delta-ingest, for trees.
+func allFunctions() []functions.FunctionEntry {
+	var out []functions.FunctionEntry
+	for _, f := range functions.GetDefaultFunctions() {
+		if slices.Contains(builtIn(), f.Name) {
+			out = append(out, f)
+		}
+	}
+	for _, name := range []string{"substr", "epoch_seconds_to_iso8601", "epoch_millis_to_iso8601", "epoch_micros_to_iso8601", "epoch_millis_to_micro"} {
+		out = append(out, functions.FunctionEntry{Name: name, Handler: extra(name)})
+	}
+	return out
+}
+
+// extra makes one of the five for the interpreter, out of what runs without it.
+func extra(name string) functions.JpFunction {
+	return func(args []any) (any, error) {
+		call := parsing.ASTNode{NodeType: parsing.ASTFunctionExpression, Value: name}
+		for _, a := range args {
+			if n, ok := a.(json.Number); ok {
+				a, _ = n.Float64()
+			}
+			if _, ok := constant(a); !ok {
+				return nil, errors.New(name + " got a value of the wrong type")
+			}
+			call.Children = append(call.Children, parsing.ASTNode{NodeType: parsing.ASTLiteral, Value: a})
+		}
+		var c compiler
+		n := c.node(call)
+		if n == nil {
+			return nil, errors.Join(errors.New(name+" cannot be called so"), c.err)
+		}
+		var e evaluator
+		v, err := e.eval(n)
+		switch {
+		case err != nil || v.kind == null:
+			return nil, err
+		case v.kind == str:
+			return string(v.text), nil
+		}
+		return v.num, nil
+	}
+}

@@ -1,0 +1,221 @@
+package tiering
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/ledgerlake/ledgerlake/decode"
+	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+// A record that has a field for which there is no column ends the session under Config.Evolve. The columns are added
+// in a version of their own, and a new session begins where the table stands, so that each row from this record on
+// has them. If we stop in between, the table has columns that no row fills yet, and the records are read again.
+
+// newsDecoder is a decoder that tells of fields that no column takes.
+type newsDecoder interface {
+	WatchUnknown()
+	Unknown() []string
+}
+
+// newFieldsError ends a session since there are fields without columns.
+type newFieldsError struct {
+	paths   []string
+	samples [][]byte      // values from the first that has them on
+	columns *arrow.Schema // instead: payload columns that are wanted
+}
+
+func (e *newFieldsError) Error() string {
+	return fmt.Sprintf("the table has no columns for %s", strings.Join(e.paths, ", "))
+}
+
+const (
+	maxSamples   = 1000    // values that are looked at for new columns
+	maxSampled   = 4 << 20 // and their bytes
+	maxEvolvedTo = 1000    // columns up to which a table grows: records must not make it unusable (I8)
+)
+
+// news ends the session when there are fields that can become columns.
+func (w *worker) news(paths []string, rec *record.Record) error {
+	if len(paths) == 0 {
+		return nil
+	}
+	t := w.s.t
+	t.mu.Lock()
+	if t.full {
+		paths = nil
+	}
+	paths = slices.DeleteFunc(paths, func(p string) bool { return t.declined[p] })
+	t.mu.Unlock()
+	if len(paths) == 0 {
+		return nil
+	}
+	e := &newFieldsError{paths: paths, samples: [][]byte{slices.Clone(rec.Value)}}
+	for size := len(rec.Value); size < maxSampled && len(e.samples) < maxSamples && w.it.Next(); {
+		v := slices.Clone(w.it.Record().Value)
+		size += len(v)
+		e.samples = append(e.samples, v)
+	}
+	return e
+}
+
+// missingColumns asks for columns that transforms fill and the table lacks.
+func (s *session) missingColumns() error {
+	if !s.t.cfg.Evolve || s.t.cfg.Transform.Empty() {
+		return nil
+	}
+	payload, err := s.t.cfg.Table.PayloadSchema()
+	if err != nil {
+		return err
+	}
+	want, err := s.t.cfg.Transform.Extend(payload)
+	if err != nil {
+		return err
+	}
+	all, err := deltalog.FromArrow(want)
+	if err != nil {
+		return err
+	}
+	m := merger{left: maxEvolvedTo}
+	if m.fields(s.snap.Schema(), all, ""); len(m.added) == 0 {
+		return nil
+	}
+	return &newFieldsError{columns: want}
+}
+
+// evolve adds columns for new fields. Fields that cannot have one are not asked for again.
+func (t *Tierer) evolve(ctx context.Context, news *newFieldsError) error {
+	snap, err := t.cfg.Table.Refresh(ctx)
+	if err != nil {
+		return fmt.Errorf("read table: %w", err)
+	}
+	m := merger{left: maxEvolvedTo - countFields(snap.Schema())}
+	schema, err := t.wider(snap, &m, news)
+	if err != nil {
+		return fmt.Errorf("find the types of new fields: %w", err)
+	}
+	t.mu.Lock()
+	if t.declined == nil {
+		t.declined = map[string]bool{}
+	}
+	for _, p := range append(m.refused, news.paths...) {
+		if !slices.Contains(m.added, p) && !t.declined[p] {
+			t.declined[p] = true
+			t.cfg.Logger.Warn("a field gets no column: its name is that of another but for the case of letters, or the table has too many columns",
+				"topic", t.cfg.Topic, "field", p)
+		}
+	}
+	t.full = t.full || m.full
+	t.mu.Unlock()
+	added := m.added
+	if len(added) == 0 {
+		return nil
+	}
+	c, err := snap.Alter(deltalog.Change{Schema: schema})
+	if err != nil {
+		return fmt.Errorf("add columns %s: %w", strings.Join(added, ", "), err)
+	}
+	c.Incarnation = snap.Metadata().ID
+	v, err := t.cfg.Table.Log.Commit(ctx, c)
+	if errors.Is(err, deltalog.ErrMetadataChanged) || errors.Is(err, deltalog.ErrProtocolChanged) {
+		return nil // somebody else was faster: the next session sees what is still missing
+	}
+	if err != nil {
+		return fmt.Errorf("add columns %s: %w", strings.Join(added, ", "), err)
+	}
+	t.cfg.Logger.Info("columns were added for new fields", "topic", t.cfg.Topic, "columns", added, "version", v)
+	return nil
+}
+
+// wider gives the schema with what the values have, or the columns that are wanted.
+func (t *Tierer) wider(snap *deltalog.Snapshot, m *merger, news *newFieldsError) (*deltalog.StructType, error) {
+	merge := func(want *arrow.Schema, err error) (*deltalog.StructType, error) {
+		if err != nil {
+			return nil, err
+		}
+		fields, err := deltalog.FromArrow(want)
+		if err != nil {
+			return nil, err
+		}
+		drop := t.cfg.Transform.Dropped()
+		fields.Fields = slices.DeleteFunc(fields.Fields, func(f deltalog.StructField) bool { return slices.Contains(drop, f.Name) })
+		return m.fields(snap.Schema(), fields, ""), nil
+	}
+	if news.columns != nil {
+		m.left = maxEvolvedTo // the operator asked for them
+		return merge(news.columns, nil)
+	}
+	schema, err := merge(decode.InferKnownJSON(news.samples))
+	if err == nil && slices.ContainsFunc(news.paths, func(p string) bool { return slices.Contains(m.added, p) }) {
+		return schema, nil
+	}
+	if err != nil && !errors.Is(err, decode.ErrNoSamples) {
+		return nil, err
+	}
+	*m = merger{left: m.left}
+	return merge(decode.InferJSON(news.samples[:1])) // others contradict, or the types inside are not known
+}
+
+// merger adds to a schema the fields of another that it lacks, nullable and at every depth. What is there stays as it
+// is. Names that differ in case alone are one name to Delta, so such a field is left out.
+type merger struct {
+	left    int // fields that may still be added
+	added   []string
+	refused []string
+	full    bool
+}
+
+func (m *merger) fields(have, more *deltalog.StructType, path string) *deltalog.StructType {
+	out := &deltalog.StructType{Fields: slices.Clone(have.Fields)}
+	for _, f := range more.Fields {
+		at := slices.IndexFunc(out.Fields, func(h deltalog.StructField) bool { return strings.EqualFold(h.Name, f.Name) })
+		switch n := 1 + countFields(f.Type); {
+		case at >= 0 && out.Fields[at].Name == f.Name:
+			out.Fields[at].Type = m.inner(out.Fields[at].Type, f.Type, path+f.Name+".")
+		case at >= 0 || n > m.left || f.Name == "":
+			m.refused = append(m.refused, path+f.Name)
+			m.full = m.full || n > m.left
+		default:
+			m.left -= n
+			f.Nullable = true
+			out.Fields = append(out.Fields, f)
+			m.added = append(m.added, path+f.Name)
+		}
+	}
+	return out
+}
+
+func (m *merger) inner(have, more deltalog.DataType, path string) deltalog.DataType {
+	switch h := have.(type) {
+	case *deltalog.StructType:
+		if o, ok := more.(*deltalog.StructType); ok {
+			return m.fields(h, o, path)
+		}
+	case *deltalog.ArrayType:
+		if o, ok := more.(*deltalog.ArrayType); ok {
+			return &deltalog.ArrayType{Element: m.inner(h.Element, o.Element, path), ContainsNull: h.ContainsNull}
+		}
+	}
+	return have
+}
+
+func countFields(t deltalog.DataType) int {
+	n := 0
+	switch t := t.(type) {
+	case *deltalog.StructType:
+		for _, f := range t.Fields {
+			n += 1 + countFields(f.Type)
+		}
+	case *deltalog.ArrayType:
+		n = countFields(t.Element)
+	case *deltalog.MapType:
+		n = countFields(t.Value)
+	}
+	return n
+}

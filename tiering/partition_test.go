@@ -1,0 +1,183 @@
+package tiering_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/ledgerlake/ledgerlake/decode/transform"
+	"github.com/ledgerlake/ledgerlake/objstore/mem"
+	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/table"
+)
+
+func nullable(name string, t arrow.DataType) arrow.Field {
+	return arrow.Field{Name: name, Type: t, Nullable: true}
+}
+
+// partitioned makes the rig's table anew, with partition columns.
+func (r *rig) partitioned(columns []string, fields ...arrow.Field) {
+	r.t.Helper()
+	r.store = mem.New()
+	cfg := tableConfig()
+	cfg.PartitionColumns = columns
+	tab, err := table.Create(r.t.Context(), r.store, arrow.NewSchema(fields, nil), cfg)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := tab.Close(); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// scanned is the rows of a store's table in the order of a scan, which merges the files by position.
+func scanned(t testing.TB, store *mem.Store, columns ...string) []string {
+	t.Helper()
+	tab, err := table.Open(t.Context(), store, tableConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tab.Close()
+	snap, err := tab.Refresh(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for rb, err := range tab.Scan(t.Context(), snap, table.ScanOptions{Columns: columns}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range int(rb.NumRows()) {
+			var row []string
+			for _, c := range columns {
+				row = append(row, rb.Column(rb.Schema().FieldIndices(c)[0]).ValueStr(i))
+			}
+			out = append(out, strings.Join(row, "|"))
+		}
+		rb.Release()
+	}
+	return out
+}
+
+// TestPartitionColumns proves I3 and I4 for tables with partition columns of every type: each record is one row, in a
+// file of its values, and a scan gives the rows in the order of the log with the values from the log of the table.
+func TestPartitionColumns(t *testing.T) {
+	kinds := []struct {
+		field             arrow.Field
+		json, text, value string
+	}{
+		{nullable("p_s", arrow.BinaryTypes.String), `"a b/c=%\u00e4:"`, "a b/c=%\u00e4:", "a b/c=%\u00e4:"},
+		{nullable("p_l", arrow.PrimitiveTypes.Int64), `-5`, "-5", "-5"},
+		{nullable("p_i", arrow.PrimitiveTypes.Int32), `7`, "7", "7"},
+		{nullable("p_sh", arrow.PrimitiveTypes.Int16), `8`, "8", "8"},
+		{nullable("p_b", arrow.PrimitiveTypes.Int8), `-9`, "-9", "-9"},
+		{nullable("p_f", arrow.PrimitiveTypes.Float32), `1.5`, "1.5", "1.5"},
+		{nullable("p_d", arrow.PrimitiveTypes.Float64), `1e300`, "1e+300", "1.0E300"},
+		{nullable("p_bo", arrow.FixedWidthTypes.Boolean), `true`, "true", "true"},
+		{nullable("p_bi", arrow.BinaryTypes.Binary), `"YWI="`, "YWI=", "ab"},
+		{nullable("p_da", arrow.FixedWidthTypes.Date32), `"2021-03-04"`, "2021-03-04", "2021-03-04"},
+		{nullable("p_t", &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"}), `"2021-03-04T05:06:07.000089Z"`, "2021-03-04T05:06:07.000089Z", "2021-03-04T05:06:07.000089Z"},
+		{nullable("p_de", &arrow.Decimal128Type{Precision: 10, Scale: 2}), `12.3`, "12.3", "12.30"},
+	}
+	for _, k := range kinds {
+		t.Run(k.field.Name, func(t *testing.T) {
+			r := newRig(t, 2)
+			r.partitioned([]string{k.field.Name}, nullable("n", arrow.PrimitiveTypes.Int64), nullable("tags", arrow.ListOf(arrow.BinaryTypes.String)), k.field)
+			var want []string
+			for p := range int32(2) {
+				var batch [][]byte
+				for i := range 40 {
+					v, text := k.json, k.text
+					if i%3 == 1 {
+						v, text = "null", "(null)"
+					}
+					batch = append(batch, fmt.Appendf(nil, `{"n":%d,"%s":%s,"tags":["x",null,"%d"]}`, i, k.field.Name, v, i))
+					want = append(want, fmt.Sprintf(`%d|%d|%d|["x",null,"%d"]|%s`, p, i, i, i, text))
+				}
+				r.log.append(t, p, record.None, batch...)
+			}
+			if s := r.mustRun(); s.Rows != 80 || s.DeadLetters != 0 {
+				t.Fatalf("stats %+v", s)
+			}
+			got := scanned(t, r.store, "_partition", "_offset", "n", "tags", k.field.Name)
+			if strings.Join(got, "\n") != strings.Join(want, "\n") {
+				t.Errorf("rows are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+			_, snap := rows(t, r.store)
+			files := 0
+			for add := range snap.Files() {
+				files++
+				if v := add.PartitionValues[k.field.Name]; v != nil && *v != k.value {
+					t.Errorf("the log has the value %q, want %q", *v, k.value)
+				}
+			}
+			if files != 2 {
+				t.Errorf("%d files, want one for the value and one for null", files)
+			}
+		})
+	}
+}
+
+// TestManyPartitionsSmallMemory: 300 values at random in a budget that holds a fraction of the rows. Commits come early,
+// and nothing is lost or there twice (I3).
+func TestManyPartitionsSmallMemory(t *testing.T) {
+	r := newRig(t, 3)
+	r.partitioned([]string{"day", "c"}, nullable("c", arrow.PrimitiveTypes.Int64), nullable("day", arrow.FixedWidthTypes.Date32), nullable("text", arrow.BinaryTypes.String))
+	r.cfg.MemoryBudget = 1 << 20
+	r.cfg.Transform = transform.Spec{Set: []transform.Field{{Property: "day", Source: "kafka.timestamp"}}}
+	rng := rand.New(rand.NewPCG(1, 2))
+	total := 0
+	for p := range int32(3) {
+		for range 60 {
+			var batch [][]byte
+			for range 100 {
+				batch = append(batch, fmt.Appendf(nil, `{"c":%d,"text":"%0400x"}`, rng.IntN(300), rng.Uint64()))
+				total++
+			}
+			r.log.append(t, p, record.Snappy, batch...)
+		}
+	}
+	s := r.mustRun()
+	if s.Rows != int64(total) || s.DeadLetters != 0 || s.Commits < 2 {
+		t.Errorf("stats %+v, want %d rows in several commits", s, total)
+	}
+	if n := len(scanned(t, r.store, "_partition", "_offset")); n != total {
+		t.Errorf("%d rows in the table, want %d", n, total)
+	}
+}
+
+// TestBrokenRules: I7, a value that no partition can have and a null where none may be make a dead letter of the record
+// alone, wherever in a batch it stands.
+func TestBrokenRules(t *testing.T) {
+	r := newRig(t, 1)
+	r.partitioned([]string{"c"}, nullable("c", arrow.BinaryTypes.String), arrow.Field{Name: "n", Type: arrow.PrimitiveTypes.Int64})
+	good := func(i int) []byte { return fmt.Appendf(nil, `{"n":%d,"c":"x%d"}`, i, i%3) }
+	r.log.append(t, 0, record.None, []byte(`{"n":0,"c":"\u0000"}`), good(1), []byte(`{"c":"x"}`), good(3), []byte(`{"n":4,"c":"a\u0000b"}`))
+	r.log.append(t, 0, record.None, good(5), []byte(`{"n":6,"c":"\u0000"}`))
+	s := r.mustRun()
+	if s.Rows != 3 || s.DeadLetters != 4 || s.Records != 7 {
+		t.Errorf("stats %+v", s)
+	}
+	got := strings.Join(scanned(t, r.store, "_offset", "c"), " ")
+	if got != "1|x1 3|x0 5|x2" {
+		t.Errorf("rows %s", got)
+	}
+	dead := scanned(t, r.dead, "_offset", "_reason")
+	if len(dead) != 4 || !strings.Contains(dead[0], "a zero byte cannot be in a partition value") {
+		t.Errorf("dead letters %q", dead)
+	}
+}
+
+// TestFilter: what the filter leaves out is a hole, counted, and the position goes over it (I3).
+func TestFilter(t *testing.T) {
+	r := newRig(t, 2)
+	r.cfg.Transform = transform.Spec{Where: "kafka.partition == `1` && n != `3`"}
+	r.fill(10, 4)
+	s := r.mustRun()
+	if s.Rows != 9 || s.Filtered != 11 || s.Records != 9 || s.LakeEnd[0] != 10 || s.LakeEnd[1] != 10 {
+		t.Errorf("stats %+v", s)
+	}
+}

@@ -1,0 +1,122 @@
+package tiering
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/ledgerlake/ledgerlake/decode"
+	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+// A table may have rules for its rows: values of partition columns that its log can hold, columns that may not be
+// null. They are looked at after each batch, a column at a time; when a row breaks one, the rows of the batch are
+// taken back and it is decoded again with those records as dead letters (I7).
+
+// errRedo says that a batch is to be decoded again, since some of its rows broke a rule.
+var errRedo = errors.New("rows of the batch break a rule of the table")
+
+// mark is where a worker stood at the start of a batch, or behind the rows of it that are encoded already.
+type mark struct {
+	rows     int // in the cursor's columns
+	next     record.Offset
+	records  int64
+	out      int64 // rows
+	bytes    int64
+	dead     int
+	deadSize int64
+	filtered int64
+	offsets  []record.Offset          // of the rows since
+	broken   map[record.Offset]string // the records to bury, and why
+}
+
+// planRules finds out whether the table has rules.
+func (s *session) planRules(dec decode.Decoder) error {
+	for _, k := range s.keys {
+		switch k.typ {
+		case deltalog.String, deltalog.Binary, deltalog.Date, deltalog.Timestamp, deltalog.TimestampNTZ:
+			s.rules = true
+		}
+	}
+	for i, f := range s.payload.Fields() {
+		if !f.Nullable {
+			s.required = append(s.required, i)
+			s.rules = true
+		}
+	}
+	if !s.rules {
+		return nil
+	}
+	t, ok := dec.(decode.Truncater)
+	if c, asks := t.(interface{ CanTruncate() bool }); !ok || asks && !c.CanTruncate() {
+		return &deltalog.UnsupportedError{Write: true, Features: []string{"partition columns of text or time, or NOT NULL columns, with values of this format"}}
+	}
+	return nil
+}
+
+// setMark notes where the worker stands.
+func (w *worker) setMark(c *cursor, next record.Offset) {
+	m := &w.mark
+	m.rows, m.next, m.records, m.out, m.bytes = c.rows.sys.Rows(), next, w.out.records, w.out.rows, w.out.bytes
+	m.dead, m.deadSize, m.filtered, m.offsets = len(w.out.dead), w.deadSize, w.out.filtered, m.offsets[:0]
+}
+
+// checkRules looks at the rows since the mark. With errRedo they are gone, and the records that broke a rule known.
+func (w *worker) checkRules(c *cursor) error {
+	from, to := w.mark.rows, c.rows.sys.Rows()
+	if from == to {
+		return nil
+	}
+	sys, payload := c.rows.sys.Arrays(), c.rows.dec.Arrays()
+	bad := w.s.badKeys(sys, payload, from, to)
+	for _, i := range w.s.required {
+		bad = addNulls(bad, payload[i], w.s.payload.Field(i).Name, from, to)
+	}
+	if len(bad) == 0 {
+		return nil
+	}
+	if w.mark.broken == nil {
+		w.mark.broken = map[record.Offset]string{}
+	}
+	for row, why := range bad {
+		w.mark.broken[w.mark.offsets[row-from]] = why
+	}
+	w.rewind(c)
+	return errRedo
+}
+
+// rewind takes back all since the mark.
+func (w *worker) rewind(c *cursor) {
+	m := &w.mark
+	c.rows.sys.Truncate(m.rows)
+	c.rows.dec.(decode.Truncater).Truncate(m.rows)
+	clear(w.out.dead[m.dead:])
+	w.out.records, w.out.rows, w.out.bytes, w.out.dead, w.out.filtered = m.records, m.out, m.bytes, w.out.dead[:m.dead], m.filtered
+	w.deadSize, m.offsets = m.deadSize, m.offsets[:0]
+}
+
+// addNulls adds the rows in which a column is null that may not be.
+func addNulls(bad map[int]string, a arrow.Array, name string, from, to int) map[int]string {
+	if a.NullN() == 0 {
+		return bad
+	}
+	for row := from; row < to; row++ {
+		if a.IsNull(row) {
+			if bad == nil {
+				bad = map[int]string{}
+			}
+			bad[row] = fmt.Sprintf("column %s may not be null", name)
+		}
+	}
+	return bad
+}
+
+// brokenRule is the error of a record that broke a rule when it was decoded before; nil when it did not.
+func (m *mark) brokenRule(o record.Offset) error {
+	if why, ok := m.broken[o]; ok {
+		return errors.New(why)
+	}
+	return nil
+}

@@ -1,0 +1,245 @@
+package tiering
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/big"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/compute"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/ledgerlake/ledgerlake/deltalog"
+)
+
+// A table with partition columns has files of its own for each of their values. Rows are collected by the partition
+// of the log as always, and split by value when they are encoded: what a file holds is sorted by (partition, offset)
+// still, with the offsets between in other files, so a reader merges files by position and asks the txn for the end.
+
+// keyColumn is one partition column.
+type keyColumn struct {
+	name   string
+	stored string // as partitionValues call it
+	typ    deltalog.DataType
+	from   source
+}
+
+// group is the rows of a batch that go to the same file.
+type group struct {
+	key    string // of the values; "" in a table without partition columns
+	values map[string]*string
+	rows   []int32 // of the batch, ascending; nil: all
+}
+
+// split groups the rows of columns by the values of the partition columns.
+func (s *session) split(r *rows) ([]group, error) {
+	if len(s.keys) == 0 {
+		return []group{{}}, nil
+	}
+	sys, payload := r.sys.Arrays(), r.dec.Arrays()
+	cols := make([]arrow.Array, len(s.keys))
+	for i, k := range s.keys {
+		cols[i] = pick(k.from, sys, payload)
+	}
+	var out []group
+	at := map[string]int{}
+	var key, last []byte
+	now := -1
+	for row := range r.sys.Rows() {
+		key = key[:0]
+		for _, c := range cols {
+			key = appendKey(key, c, row)
+		}
+		if now < 0 || string(key) != string(last) {
+			i, ok := at[string(key)]
+			if !ok {
+				values, err := s.partitionValues(cols, row)
+				if err != nil {
+					return nil, fmt.Errorf("partition %d offset %d: %w", r.partition, r.sys.Offset(row), err)
+				}
+				i = len(out)
+				out = append(out, group{key: string(key), values: values})
+				at[string(key)] = i
+			}
+			now = i
+			last = append(last[:0], key...)
+		}
+		out[now].rows = append(out[now].rows, int32(row))
+	}
+	return out, nil
+}
+
+func pick(s source, sys, payload []arrow.Array) arrow.Array {
+	if s.system {
+		return sys[s.index]
+	}
+	return payload[s.index]
+}
+
+// appendKey appends what tells a value from others of its column. An empty text is the same as null, in the log too.
+func appendKey(dst []byte, a arrow.Array, i int) []byte {
+	if a.IsNull(i) {
+		return append(dst, 0)
+	}
+	switch a := a.(type) {
+	case *array.String:
+		return appendText(dst, []byte(a.Value(i)))
+	case *array.Binary:
+		return appendText(dst, a.Value(i))
+	case *array.Boolean:
+		if a.Value(i) {
+			return append(dst, 1, 1)
+		}
+		return append(dst, 1, 0)
+	case *array.Decimal128:
+		v := a.Value(i)
+		dst = binary.LittleEndian.AppendUint64(append(dst, 1), v.LowBits())
+		return binary.LittleEndian.AppendUint64(dst, uint64(v.HighBits()))
+	}
+	width := a.DataType().(arrow.FixedWidthDataType).Bytes()
+	at := (a.Data().Offset() + i) * width
+	return append(append(dst, 1), a.Data().Buffers()[1].Bytes()[at:at+width]...)
+}
+
+func appendText(dst, v []byte) []byte {
+	if len(v) == 0 {
+		return append(dst, 0)
+	}
+	dst = binary.AppendUvarint(append(dst, 1), uint64(len(v)))
+	return append(dst, v...)
+}
+
+// partitionValues are the values of a row as the log holds them.
+func (s *session) partitionValues(cols []arrow.Array, row int) (map[string]*string, error) {
+	out := make(map[string]*string, len(cols))
+	for i, k := range s.keys {
+		v, err := deltalog.FormatPartitionValue(k.typ, goValue(cols[i], row))
+		if err != nil {
+			return nil, fmt.Errorf("column %q: %w", k.name, err)
+		}
+		out[k.stored] = v
+	}
+	return out, nil
+}
+
+// goValue gives a value as FormatPartitionValue wants it; nil is null.
+func goValue(a arrow.Array, i int) any {
+	if a.IsNull(i) {
+		return nil
+	}
+	switch a := a.(type) {
+	case *array.Int8:
+		return a.Value(i)
+	case *array.Int16:
+		return a.Value(i)
+	case *array.Int32:
+		return a.Value(i)
+	case *array.Int64:
+		return a.Value(i)
+	case *array.Float32:
+		return a.Value(i)
+	case *array.Float64:
+		return a.Value(i)
+	case *array.Boolean:
+		return a.Value(i)
+	case *array.String:
+		return a.Value(i)
+	case *array.Binary:
+		return a.Value(i)
+	case *array.Date32:
+		return time.Unix(int64(a.Value(i))*24*60*60, 0)
+	case *array.Timestamp:
+		return time.UnixMicro(int64(a.Value(i)))
+	case *array.Decimal128:
+		return new(big.Int).Set(a.Value(i).BigInt())
+	}
+	return a // a type that is none of a partition column's: FormatPartitionValue says so
+}
+
+// gather gives the rows of a group as a batch of the file's columns. Release it.
+func (g *group) gather(ctx context.Context, rb arrow.RecordBatch) (arrow.RecordBatch, error) {
+	n := len(g.rows)
+	if g.rows == nil || n == int(rb.NumRows()) {
+		rb.Retain()
+		return rb, nil
+	}
+	if first := g.rows[0]; int(g.rows[n-1]-first) == n-1 {
+		return rb.NewSlice(int64(first), int64(first)+int64(n)), nil
+	}
+	data := array.NewData(arrow.PrimitiveTypes.Int32, n, []*memory.Buffer{nil, memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(g.rows))}, nil, 0, 0)
+	defer data.Release()
+	rows := array.NewInt32Data(data)
+	defer rows.Release()
+	cols := make([]arrow.Array, rb.NumCols())
+	defer func() {
+		for _, c := range cols {
+			if c != nil {
+				c.Release()
+			}
+		}
+	}()
+	for i := range cols {
+		c, err := compute.TakeArrayOpts(ctx, rb.Column(i), rows, compute.TakeOptions{BoundsCheck: false})
+		if err != nil {
+			return nil, fmt.Errorf("gather column %q: %w", rb.ColumnName(i), err)
+		}
+		cols[i] = c
+	}
+	return array.NewRecordBatch(rb.Schema(), cols, int64(n)), nil
+}
+
+// badKey says why the value of a partition column cannot be one, which the record is then a dead letter for; rows
+// are looked at from the first on. It gives -1 when all can be.
+func (s *session) badKeys(sys, payload []arrow.Array, from, to int) map[int]string {
+	var bad map[int]string
+	for _, k := range s.keys {
+		a := pick(k.from, sys, payload)
+		for row := from; row < to; row++ {
+			if !suspicious(a, row) {
+				continue
+			}
+			if _, err := deltalog.FormatPartitionValue(k.typ, goValue(a, row)); err != nil {
+				if bad == nil {
+					bad = map[int]string{}
+				}
+				bad[row] = fmt.Sprintf("partition column %s: %v", k.name, err)
+			}
+		}
+	}
+	return bad
+}
+
+// suspicious says, fast, whether a value may not be one of a partition column.
+func suspicious(a arrow.Array, i int) bool {
+	if a.IsNull(i) {
+		return false
+	}
+	const firstDay, lastDay = -719162, 2932896 // of the years 1 and 9999
+	switch a := a.(type) {
+	case *array.String, *array.Binary:
+		return true
+	case *array.Date32:
+		return a.Value(i) < firstDay || a.Value(i) > lastDay
+	case *array.Timestamp:
+		const perDay = 24 * 60 * 60 * 1e6
+		return a.Value(i) < firstDay*perDay || a.Value(i) >= (lastDay+1)*perDay
+	}
+	return false
+}
+
+// planKeys finds the partition columns of the session's table among its columns.
+func (s *session) planKeys(find func(name string) (source, bool)) error {
+	stored := s.snap.PartitionNames()
+	for i, name := range s.snap.Metadata().PartitionColumns {
+		f, ok := s.snap.Schema().Field(name)
+		from, found := find(name)
+		if !ok || !found {
+			return &deltalog.UnsupportedError{Write: true, Features: []string{fmt.Sprintf("partition column %s, which no data can fill", name)}}
+		}
+		s.keys = append(s.keys, keyColumn{name: name, stored: stored[i], typ: f.Type, from: from})
+	}
+	return nil
+}
