@@ -66,15 +66,15 @@ func TestOldEnvironment(t *testing.T) {
 
 func TestOldCommandLineRefused(t *testing.T) {
 	for line, want := range map[string]string{
-		"web":                              "a table is needed",
-		"web /t --topic x":                 "twice",
-		"web /t -K queued.min.messages=1":  "queued.min.messages",
-		"web /t -o sometime":               "earliest or latest",
-		"web /t --seek_offsets nothing":    "seek offsets",
-		"web /t -k a:1 --brokers b:1":      "--kafka and --brokers",
-		"web /t -l 100000":                 "--allowed-latency",
-		"web /t --avro http://127.0.0.1:1": "--avro",
-		"web /t -t x:y":                    "--transform",
+		"web":                             "a table is needed",
+		"web /t --topic x":                "twice",
+		"web /t -K queued.min.messages=1": "queued.min.messages",
+		"web /t -o sometime":              "earliest or latest",
+		"web /t --seek_offsets nothing":   "seek offsets",
+		"web /t -k a:1 --brokers b:1":     "--kafka and --brokers",
+		"web /t -l 100000":                "--allowed-latency",
+		"web /t -t x":                     "PROPERTY: SOURCE",
+		"web /t --dlq_transform x:y":      "--dlq-transform",
 	} {
 		if _, err := parseIngest(t, strings.Fields(line)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", line, err, want)
