@@ -21,7 +21,9 @@ type Config struct {
 	Table  *table.Table  // the lake; nil reads the log alone
 	Source broker.Source // the live log; nil reads the table alone
 	Topic  string        // the topic in Source
-	App    string        // whose txn actions hold the positions; default Topic
+	// Names are the system columns of the rows when there is no Table; zero: the usual ones.
+	Names table.Names
+	App   string // whose txn actions hold the positions; default Topic
 
 	From  Bound // default Earliest
 	Until Bound // default Now, or none when Follow is set

@@ -336,7 +336,7 @@ func (c *Cursor) makeSchemas() error {
 		}
 		c.full = s
 	} else {
-		c.full = arrow.NewSchema(table.SystemFields(table.DefaultNames()), nil)
+		c.full = arrow.NewSchema(table.SystemFields(c.names()), nil)
 	}
 	if c.cfg.Where != "" {
 		f, err := where.Parse(c.cfg.Where)
@@ -375,6 +375,9 @@ func (c *Cursor) names() table.Names { return c.cfg.names() }
 func (c Config) names() table.Names {
 	if c.Table != nil {
 		return c.Table.Names
+	}
+	if c.Names != (table.Names{}) {
+		return c.Names
 	}
 	return table.DefaultNames()
 }

@@ -180,8 +180,11 @@ func (c *Cursor) liveEnd(ctx context.Context, p *part) (record.Offset, error) {
 	if c.cfg.Source == nil {
 		return p.lakeEnd, nil
 	}
-	b, err := c.sourceBounds(ctx, p.id)
-	return max(b.Stable, p.lakeEnd), err
+	end, err := broker.StableEnd(ctx, c.cfg.Source, record.TopicPartition{Topic: c.cfg.Topic, Partition: p.id})
+	if err != nil {
+		return 0, fmt.Errorf("end of %s-%d: %w", c.cfg.Topic, p.id, err)
+	}
+	return max(end, p.lakeEnd), nil
 }
 
 // offsetAt finds the first offset whose record has a timestamp at or after t: in the table first, since a

@@ -178,7 +178,11 @@ func (s *session) join(ctx context.Context, partition int32, snap *deltalog.Snap
 	}
 	s.t.hold(ctx, partition, next)
 	s.t.stats.joined(partition, next, b)
-	s.parts[partition] = member{gen: s.fetch.add(partition, next, s.t.target(partition, b))}
+	target, err := s.t.target(ctx, partition)
+	if err != nil {
+		return err
+	}
+	s.parts[partition] = member{gen: s.fetch.add(partition, next, target)}
 	return nil
 }
 

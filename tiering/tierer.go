@@ -165,16 +165,24 @@ func (t *Tierer) Close() error {
 func (t *Tierer) discoverEvery() time.Duration { return time.Minute }
 
 // target is the end that UntilEnd reads to: the one of the first look, also after a restart.
-func (t *Tierer) target(partition int32, b broker.Bounds) record.Offset {
+func (t *Tierer) target(ctx context.Context, partition int32) (record.Offset, error) {
 	if !t.cfg.UntilEnd {
-		return -1
+		return -1, nil
+	}
+	t.mu.Lock()
+	end, known := t.targets[partition]
+	t.mu.Unlock()
+	if known {
+		return end, nil
+	}
+	end, err := broker.StableEnd(ctx, t.cfg.Source, t.tp(partition))
+	if err != nil {
+		return 0, fmt.Errorf("end of %s: %w", t.tp(partition), err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, ok := t.targets[partition]; !ok {
-		t.targets[partition] = b.Stable
-	}
-	return t.targets[partition]
+	t.targets[partition] = end
+	return end, nil
 }
 
 // suspect counts that a batch was found damaged and says whether to fetch it once more.
