@@ -17,6 +17,8 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 RACE    := ./internal/... ./objstore/... ./deltalog/... ./committer/... ./broker/... ./tiering/... ./reader/... ./reprocess/... ./web/... ./flight/... ./test/model
 # Packages that start real services; all others need nothing but Go.
 OUTSIDE := ./test/harness ./test/e2e ./test/crash ./test/stores
+# Those among them that cost minutes have a target of their own.
+ALONE   := ./test/pulsar
 
 # Benchmarks: make micro PKG=./record BENCH=Iterator COUNT=6
 PKG     ?= ./...
@@ -82,7 +84,7 @@ fmt: ## format the Go files
 .PHONY: unit
 unit: ## tests that need nothing but Go, fuzz seeds included
 	$(call say,unit tests)
-	@$(GO) test -timeout 8m $$($(GO) list ./... | grep -vFx "$$($(GO) list $(OUTSIDE) ./internal/lint)")
+	@$(GO) test -timeout 8m $$($(GO) list ./... | grep -vFx "$$($(GO) list $(OUTSIDE) $(ALONE) ./internal/lint)")
 
 .PHONY: race
 race: ## short tests of the concurrent packages under the race detector
@@ -96,7 +98,7 @@ race: ## short tests of the concurrent packages under the race detector
 .PHONY: bench-once
 bench-once: ## run every benchmark once, so that none rots
 	$(call say,benchmarks; once each)
-	@$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 5m $$($(GO) list ./... | grep -vFx "$$($(GO) list $(OUTSIDE))") \
+	@$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 5m $$($(GO) list ./... | grep -vFx "$$($(GO) list $(OUTSIDE) $(ALONE))") \
 	  | grep -Ev '^(ok|\?|PASS|goos|goarch|pkg|cpu)' || [ "$${PIPESTATUS[0]}" = 0 ]
 
 .PHONY: micro
@@ -162,6 +164,11 @@ stores: services ## many writers of one table on each log store; LEDGERLAKE_COMM
 e2e-spark: ## Spark reads our tables and we read Spark's (slow: a JVM and about 500 MB of packages)
 	test/services/spark.sh prepare
 	LEDGERLAKE_SPARK=1 $(GO) test -count=1 -timeout 20m -v -run 'Spark' ./test/e2e ./test/stores
+
+.PHONY: pulsar
+pulsar: ## topics of a real Pulsar become tables, beside Pulsar's own client; LEDGERLAKE_MESSAGES=2000000 for a long one
+	test/services/pulsar.sh prepare
+	LEDGERLAKE_PULSAR=1 $(GO) test -count=1 -timeout 60m -v ./test/pulsar
 
 .PHONY: e2e-page
 e2e-page: ## the page of `serve` in Chromium (needs /usr/bin/chromium and Node.js)

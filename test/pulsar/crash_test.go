@@ -1,0 +1,220 @@
+package pulsar_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/test/harness"
+)
+
+// messages is how many messages the crash test writes: LEDGERLAKE_MESSAGES, else the default.
+func messages(t *testing.T, normal int) int {
+	t.Helper()
+	n := normal
+	if s := os.Getenv("LEDGERLAKE_MESSAGES"); s != "" {
+		if _, err := fmt.Sscan(s, &n); err != nil || n < 1000 {
+			t.Fatalf("LEDGERLAKE_MESSAGES %q is not a number from 1000 on", s)
+		}
+	}
+	return n
+}
+
+// TestTwoIngestsAreKilledWhileBrokersRestart: two processes that do not know of each other tier one topic of 12
+// partitions, of plain, batched, compressed, keyed, chunked and transactional messages, null values among them. They are
+// killed, the broker is killed, topics are unloaded, ledgers are dropped as soon as nothing holds them. Each message that
+// Pulsar's own reader gives is in the table once, in its order, under its id (I2, I3, I6).
+func TestTwoIngestsAreKilledWhileBrokersRestart(t *testing.T) {
+	const partitions = 12
+	total := messages(t, 24_000)
+	kills := harness.Kills(t, 8)
+	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
+	r := rand.New(rand.NewPCG(seed, 1))
+	p := harness.Pulsar(t, max(50, total/partitions/400), "retentionCheckIntervalInSeconds=2")
+	p.Admin(t, "PUT", "persistent/public/default/events/partitions", partitions)
+	topic := "public/default/events"
+	// What Pulsar's reader is to give at the end must still be there: a subscription of the test's own keeps it.
+	for n := range partitions {
+		p.Admin(t, "PUT", fmt.Sprintf("persistent/%s-partition-%d/subscription/oracle", topic, n), map[string]int{"ledgerId": -1, "entryId": -1})
+	}
+	lake := filepath.Join(t.TempDir(), "events")
+	args := []string{"ingest", p.URL() + "/" + topic, lake, "--format", "raw", "--log-level", "warn"}
+	running := append(append([]string{}, args...), "--flush-age", "300ms")
+	procs := []*harness.Process{harness.Start(t, running...), harness.Start(t, running...)}
+
+	kinds := []string{"batch=100 keys=500", "keys=50 nulls=11", "batch=20 codec=ZSTD", "batch=50 codec=LZ4 nulls=7", "txn=50 batch=10", "chunk=2000 size=7000"}
+	share := total / len(kinds)
+	var waits []func() error
+	for i, k := range kinds {
+		n := share
+		if strings.HasPrefix(k, "chunk") {
+			n = share / 10
+		}
+		rate := max(n/15, 50) // about 15 seconds of it
+		waits = append(waits, p.StartTool(t, "produce", append([]string{topic, fmt.Sprint(i * total), fmt.Sprint(n), fmt.Sprintf("rate=%d", rate)}, strings.Fields(k)...)...))
+	}
+	for kill := range kills {
+		time.Sleep(time.Duration(500+r.IntN(2500)) * time.Millisecond)
+		switch i := r.IntN(4); {
+		case i < 2:
+			procs[i].Kill()
+			procs[i] = harness.Start(t, running...)
+		case i == 2:
+			n := r.IntN(partitions)
+			p.Admin(t, "PUT", fmt.Sprintf("persistent/%s-partition-%d/unload", topic, n), nil)
+		case kill == kills/2:
+			p.Kill(t)
+			p.Start(t)
+		}
+	}
+	for i, wait := range waits {
+		if err := wait(); err != nil {
+			t.Fatalf("producer %d: %v", i, err)
+		}
+	}
+	for _, x := range procs {
+		x.Kill()
+	}
+	harness.Run(t, nil, append(args, "--until-latest")...)
+	compareTable(t, p, topic, partitions, lake)
+	harness.Run(t, nil, "check", lake)
+	harness.Run(t, nil, append(args, "--until-latest")...) // nothing is left, and nothing is written twice
+	compareTable(t, p, topic, partitions, lake)
+}
+
+// compareTable compares a table with what Pulsar's own reader gives of each partition.
+func compareTable(t *testing.T, p *harness.RealPulsar, topic string, partitions int, lake string) {
+	t.Helper()
+	type place struct{ partition, offset int64 }
+	rows := map[place]string{}
+	first := map[int64]int64{}
+	count := 0
+	for row := range harness.Rows(t, "read", lake, "--columns", "_partition,_offset,_ledger,_entry,_batch,_value") {
+		at := place{number(t, row["_partition"]), number(t, row["_offset"])}
+		value, isText := row["_value"].(string)
+		if !isText {
+			value = "null"
+		}
+		if _, twice := rows[at]; twice {
+			t.Fatalf("partition %d offset %d is in the table twice", at.partition, at.offset)
+		}
+		rows[at] = fmt.Sprint(number(t, row["_ledger"]), number(t, row["_entry"]), number(t, row["_batch"]), value)
+		if f, ok := first[at.partition]; !ok || at.offset < f {
+			first[at.partition] = at.offset
+		}
+		count++
+	}
+	want := 0
+	for n := range int64(partitions) {
+		for i, m := range p.ReadPulsar(t, fmt.Sprintf("%s-partition-%d", topic, n)) {
+			at := place{n, first[n] + int64(i)}
+			if got := rows[at]; got != fmt.Sprint(m.Ledger, m.Entry, m.Batch, m.Value) {
+				t.Fatalf("partition %d offset %d is %.200q, Pulsar's reader has %d:%d:%d %.200q", n, at.offset, got, m.Ledger, m.Entry, m.Batch, m.Value)
+			}
+			want++
+		}
+	}
+	if count != want {
+		t.Fatalf("%d rows, and Pulsar's reader has %d messages", count, want)
+	}
+	t.Logf("%d rows are what Pulsar's reader gives", count)
+}
+
+// ledgers gives the ids of the ledgers that a topic has.
+func ledgers(t *testing.T, p *harness.RealPulsar, topic string) []int64 {
+	t.Helper()
+	var stats struct {
+		Ledgers []struct {
+			ID int64 `json:"ledgerId"`
+		} `json:"ledgers"`
+	}
+	if err := json.Unmarshal(p.Admin(t, "GET", "persistent/"+topic+"/internalStats", nil), &stats); err != nil {
+		t.Fatal(err)
+	}
+	var out []int64
+	for _, l := range stats.Ledgers {
+		out = append(out, l.ID)
+	}
+	return out
+}
+
+// TestLedgersAreHeldUntilTheyAreTiered: no ledger goes before its messages are in the table, and afterwards they go; a
+// reader of the table and the topic sees all of it (I6).
+func TestLedgersAreHeldUntilTheyAreTiered(t *testing.T) {
+	p := harness.Pulsar(t, 50)
+	topic, lake := "public/default/held", filepath.Join(t.TempDir(), "held")
+	source := p.URL() + "/" + topic
+	p.Admin(t, "PUT", "persistent/"+topic, nil)
+	p.Admin(t, "PUT", "persistent/"+topic+"/subscription/ledgerlake-"+strings.ReplaceAll(topic, "/", "."), map[string]int{"ledgerId": -1, "entryId": -1})
+	p.Tool(t, "produce", topic, "0", "500")
+	p.Admin(t, "POST", "persistent/"+topic+"/trim", nil)
+	before := ledgers(t, p, topic)
+	if len(before) < 10 {
+		t.Fatalf("ledgers %v: some went before they were tiered", before)
+	}
+	harness.Run(t, nil, "ingest", source, lake, "--until-latest")
+	harness.Eventually(t, harness.RunTimeout, func() error {
+		p.Admin(t, "POST", "persistent/"+topic+"/trim", nil)
+		if left := ledgers(t, p, topic); len(left) > 3 {
+			return fmt.Errorf("ledgers %v are still there", left)
+		}
+		return nil
+	})
+	p.Tool(t, "produce", topic, "500", "120")
+	next := int64(0)
+	for row := range harness.Rows(t, "read", source, "--table", lake, "--columns", "_offset") {
+		if got := number(t, row["_offset"]); got != next {
+			t.Fatalf("offset %d where %d was due", got, next)
+		}
+		next++
+	}
+	if next != 620 {
+		t.Errorf("%d messages, want 620", next)
+	}
+	harness.Run(t, nil, "ingest", source, lake, "--until-latest")
+}
+
+// TestTrimmedLedgersAreReported: messages that went before they were tiered are a fault that names the offsets, never a
+// silent jump; who accepts it goes on with a report (I4).
+func TestTrimmedLedgersAreReported(t *testing.T) {
+	p := harness.Pulsar(t, 50)
+	topic, lake := "public/default/trimmed", filepath.Join(t.TempDir(), "trimmed")
+	source := p.URL() + "/" + topic
+	p.Tool(t, "produce", topic, "0", "100")
+	harness.Run(t, nil, "ingest", source, lake, "--until-latest")
+	subscription := "persistent/" + topic + "/subscription/ledgerlake-" + strings.ReplaceAll(topic, "/", "%2F")
+	p.Admin(t, "DELETE", subscription, nil) // somebody takes the hold away
+	p.Tool(t, "produce", topic, "100", "400")
+	harness.Eventually(t, harness.RunTimeout, func() error {
+		p.Admin(t, "PUT", "persistent/"+topic+"/unload", nil)
+		p.Admin(t, "POST", "persistent/"+topic+"/trim", nil)
+		if left := ledgers(t, p, topic); len(left) > 2 {
+			return fmt.Errorf("ledgers %v are still there", left)
+		}
+		return nil
+	})
+	p.Tool(t, "produce", topic, "500", "30")
+	_, err := harness.TryRun(t, nil, "ingest", source, lake, "--until-latest")
+	if err == nil || !strings.Contains(err.Error(), "dropped by retention") {
+		t.Fatalf("the loss was not reported: %v", err)
+	}
+	t.Logf("ingest says: %v", err)
+	harness.Run(t, nil, "ingest", source, lake, "--until-latest", "--on-gap", "earliest")
+	harness.Run(t, nil, "ingest", source, lake, "--until-latest")
+	rows := 0
+	for range harness.Rows(t, "read", lake, "--columns", "_offset") {
+		rows++
+	}
+	if rows != 130 {
+		t.Errorf("%d rows, want 130", rows)
+	}
+	r := harness.RunBoth(t, nil, "read", source, "--table", lake, "--skip-missing", "--columns", "_offset")
+	if r.Err != nil || !strings.Contains(string(r.Stderr), "lost") {
+		t.Errorf("a reader is not told what is lost: %v %s", r.Err, r.Stderr)
+	}
+}
