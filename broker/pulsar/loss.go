@@ -101,6 +101,7 @@ func (st *stream) assemble(ctx context.Context, d *wire.Delivery, place *noted) 
 	c := st.chunks[key]
 	switch {
 	case e.Chunk == 0:
+		delete(st.hopeless, key)
 		if e.ChunkedSize > int64(st.p.s.cfg.MaxMessageBytes) {
 			st.hopeless[key] = true
 			st.warn(d, fmt.Sprintf("a message of %d bytes in chunks is above the limit of %d", e.ChunkedSize, st.p.s.cfg.MaxMessageBytes))

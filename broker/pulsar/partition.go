@@ -316,9 +316,9 @@ func (p *partition) hold(ctx context.Context, lakeEnd record.Offset) error {
 		}
 		p.holder, p.acked = k, wire.Earliest
 	}
-	ack, err := p.ackFor(ctx, lakeEnd)
-	if err != nil || ack.Ledger < 0 || compareEntries(ack, p.acked) <= 0 {
-		return err
+	ack := p.ackFor(lakeEnd)
+	if ack.Ledger < 0 || compareEntries(ack, p.acked) <= 0 {
+		return nil
 	}
 	if err := p.holder.AckCumulative(ctx, ack); err != nil {
 		if passing(err) {
@@ -331,33 +331,33 @@ func (p *partition) hold(ctx context.Context, lakeEnd record.Offset) error {
 	return nil
 }
 
-// ackFor gives the last entry that nobody needs who begins at lakeEnd.
-func (p *partition) ackFor(ctx context.Context, lakeEnd record.Offset) (MessageID, error) {
+// ackFor gives the last entry that nobody needs who begins at lakeEnd. Only who has read it knows: messages in chunks
+// may have begun before and not ended. Otherwise it is none, and the subscription stays where it is.
+func (p *partition) ackFor(lakeEnd record.Offset) MessageID {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	i := sort.Search(len(p.places), func(i int) bool { return p.places[i].Offset >= lakeEnd })
 	if i > 0 && p.places[i-1].Offset == lakeEnd-1 {
 		ack := p.places[i-1].ack
 		p.places = slices.Delete(p.places, 0, i-1)
-		p.mu.Unlock()
-		return ack, nil
+		return ack
 	}
-	p.mu.Unlock()
-	if p.s.cfg.Index == nil {
-		return wire.Earliest, nil
-	}
-	at, ok, err := p.s.cfg.Index.Before(ctx, p.tp, lakeEnd)
-	if err != nil || !ok || at.Lost {
-		return wire.Earliest, err
-	}
-	return entryBefore(at.First), nil
+	return wire.Earliest
 }
 
-// entryBefore gives the entry before one of the same ledger; none when it is the first.
-func entryBefore(id MessageID) MessageID {
-	if id.Entry <= 0 {
-		return wire.Earliest
+// held gives the entry up to which the subscription of Hold has acknowledged all; false when there is none.
+func (p *partition) held(ctx context.Context) (MessageID, bool, error) {
+	p.holdMu.Lock()
+	defer p.holdMu.Unlock()
+	if p.holder == nil {
+		return wire.Earliest, false, nil
 	}
-	return MessageID{Ledger: id.Ledger, Entry: id.Entry - 1, Batch: -1}
+	id, ok, err := p.holder.Acked(ctx)
+	if err != nil && passing(err) {
+		p.holder.Close()
+		p.holder = nil
+	}
+	return id, ok, err
 }
 
 func compareEntries(a, b MessageID) int {

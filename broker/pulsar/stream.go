@@ -57,6 +57,14 @@ func (st *stream) open(ctx context.Context) error {
 	start := wire.Earliest
 	if !st.anchor.Lost {
 		start = st.anchor.First
+		// Messages in chunks that were not whole at the anchor begin before it, but not before what is acknowledged.
+		acked, ok, err := st.p.held(ctx)
+		if err != nil {
+			return err
+		}
+		if ok && compareEntries(acked, start) < 0 {
+			start = acked
+		}
 	}
 	k, err := st.p.s.client.Subscribe(ctx, wire.Subscription{Topic: st.p.topic, Name: readerName(), Start: start, OnNews: st.p.s.news.tell})
 	if err != nil {
@@ -187,12 +195,11 @@ func (st *stream) process(ctx context.Context, d *wire.Delivery, give bool) erro
 	}
 	switch {
 	case st.verify:
-		if c := compareEntries(d.ID, st.anchor.First); c < 0 {
-			return nil
-		} else if c > 0 {
+		c := compareEntries(d.ID, st.anchor.First)
+		if c > 0 {
 			return st.lose(d)
 		}
-		st.verify = false
+		st.verify = c < 0
 	case st.at.Ledger >= 0 && compareEntries(d.ID, st.at) <= 0:
 		return nil // again
 	case st.at.Ledger >= 0 && d.ID.Ledger != st.at.Ledger && st.proven == 0:

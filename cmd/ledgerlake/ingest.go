@@ -36,6 +36,11 @@ type ingestFlags struct {
 	http       string             // address of metrics and health; empty: none
 	statsd     *ingest.OldMetrics // nil: none
 	old        oldIngestFlags
+
+	// Of topics of Pulsar:
+	pulsar       pulsarFlags
+	subscription string
+	sealed       bool
 }
 
 func newIngest() *cobra.Command {
@@ -57,9 +62,13 @@ are filled as they are. docs/kafka-delta-ingest.md tells what is different.`,
   ledgerlake ingest --topic orders --table s3://lake/orders --group orders-ingest
   ledgerlake ingest --topic orders --table /lake/orders --until-latest   # drain, commit, end
   ledgerlake ingest --streams streams.yaml --http-listen 127.0.0.1:9100
+  ledgerlake ingest pulsar://pulsar:6650/public/default/orders /lake/orders       # docs/pulsar.md
   ledgerlake ingest orders s3://lake/orders -k kafka:9092 -a orders -l 60 -c   # as kafka-delta-ingest was run`,
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && isPulsar(args[0]) {
+				return f.runPulsar(cmd, args)
+			}
 			if err := f.old.takeOver(cmd, args, f); err != nil {
 				return err
 			}
@@ -94,6 +103,9 @@ func (f *ingestFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.http, "http-listen", "", "address for /metrics, /healthz and /readyz; empty: none")
 	flushFlags(fs, &p.tiering)
 	p.shape.register(fs, &p.tiering)
+	f.pulsar.register(fs)
+	fs.StringVar(&f.subscription, "pulsar-subscription", "", "durable subscription that keeps messages of Pulsar until they are in the table (default: ledgerlake- and the app, with dots for slashes)")
+	fs.BoolVar(&f.sealed, "sealed-ledgers", false, "of Pulsar, read ledgers that are closed only; needs --pulsar-admin")
 	f.up.register(fs)
 	f.old.register(fs)
 }

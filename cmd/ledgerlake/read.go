@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/spf13/cobra"
@@ -46,6 +47,7 @@ SOURCE is one of
   DIR/TOPIC, or TOPIC with --dir DIR   a topic of a served directory, running or stopped
   a table's path or s3:// URI          any Delta table, ours or not
   kafka://host:port/topic              a Kafka topic; with --table its history comes from that table
+  pulsar://host:port/TENANT/NS/TOPIC   a topic of Pulsar, likewise
 
 Rows are JSON objects with the table's column names; binary columns are base64.`,
 		Example: `  ledgerlake read ./data/events --from 0:1000,1:0 --until now
@@ -74,7 +76,7 @@ Rows are JSON objects with the table's column names; binary columns are base64.`
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&r.from, "from", "earliest", "earliest, latest, a time, PARTITION:OFFSET,... (reads these partitions alone), or token:...")
+	f.StringVar(&r.from, "from", "earliest", "earliest, latest, a time, PARTITION:OFFSET,... (reads these partitions alone), token:..., or of Pulsar id:[PARTITION@]LEDGER:ENTRY[:BATCH]")
 	f.StringVar(&r.until, "until", "", "now (default without --follow), a time, or PARTITION:OFFSET,... (not included)")
 	f.BoolVar(&r.follow, "follow", false, "go on with new records as they come")
 	f.Int32SliceVar(&r.partitions, "partition", nil, "only these partitions")
@@ -92,16 +94,22 @@ Rows are JSON objects with the table's column names; binary columns are base64.`
 	f.StringVar(&r.maxRate, "max-rate", "", "read no more than this a second: 10000 (records), 20MB, or both with a comma")
 	r.travel.register(f)
 	f.StringVar(&r.dir, "dir", "", "served directory; SOURCE is then a topic")
-	f.StringVar(&r.tableURL, "table", "", "table with the history of a kafka:// source")
+	f.StringVar(&r.tableURL, "table", "", "table with the history of a kafka:// or pulsar:// source")
 	f.StringVar(&r.app, "app", "", "name under which positions are kept in the table (default: the topic, or the only one)")
 	r.store.register(f)
 	r.secure.register(f)
+	r.pulsar.register(f)
 	return cmd
 }
 
-func (r *readFlags) run(ctx context.Context, s *stream, out io.Writer) error {
+func (r *readFlags) run(ctx context.Context, s *stream, out io.Writer) (err error) {
 	if r.travel.set() || r.wholeTable(s) {
 		return r.readVersion(ctx, s, out)
+	}
+	if strings.HasPrefix(r.from, "id:") {
+		if r.from, err = s.offsetOfID(ctx, r.from); err != nil {
+			return err
+		}
 	}
 	want := reader.Request{From: r.from, Until: r.until, Partitions: r.partitions, Columns: r.columns, Limit: r.limit,
 		Follow: r.follow, SkipMissing: r.skipMissing, Where: r.where}
@@ -110,6 +118,7 @@ func (r *readFlags) run(ctx context.Context, s *stream, out io.Writer) error {
 		return err
 	}
 	cfg.Table, cfg.Source, cfg.App, cfg.Logger = s.table, s.source, s.app, r.log
+	cfg.Names = s.names
 	cfg.OnGap = func(g reader.Gap) {
 		if r.gaps || g.Reason == reader.GapLost {
 			fmt.Fprintf(os.Stderr, "gap: partition %d offsets [%d, %d): %s\n", g.Partition, g.From, g.To, g.Reason)

@@ -19,6 +19,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/broker/local"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
+	"github.com/ledgerlake/ledgerlake/reader"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
 )
@@ -29,6 +30,8 @@ type stream struct {
 	source broker.Source
 	topic  string
 	app    string
+	names  table.Names    // system columns when there is no table; zero: the usual ones
+	places *reader.Places // of a topic of Pulsar with a table
 	closes []func() error
 }
 
@@ -43,21 +46,22 @@ func (s *stream) close() error {
 // sourceFlags say how SOURCE is opened.
 type sourceFlags struct {
 	store    storeFlags
-	secure   kafkaSecurity // of a kafka:// source, or a served directory
-	dir      string        // served directory
-	tableURL string        // the lake of a kafka:// source
+	secure   kafkaSecurity // of a kafka:// or pulsar:// source, or a served directory
+	pulsar   pulsarFlags
+	dir      string // served directory
+	tableURL string // the lake of a kafka:// or pulsar:// source
 	app      string
 	log      *slog.Logger
 }
 
-// open understands a table path or URI, kafka://host:port/topic, and a topic of a served directory, given
+// open understands a table path or URI, kafka://host:port/topic, pulsar://host:port/tenant/namespace/topic, and a topic of a served directory, given
 // as DIR/TOPIC or as TOPIC with --dir.
 func (f *sourceFlags) open(ctx context.Context, source string) (*stream, error) {
 	switch {
 	case strings.HasPrefix(source, "kafka://"):
 		return f.openKafka(ctx, source)
-	case strings.HasPrefix(source, "pulsar://"):
-		return nil, errors.New("pulsar sources are not built yet; read the table that was filled from it")
+	case isPulsar(source):
+		return f.openPulsar(ctx, source)
 	case f.dir != "":
 		return f.openServed(ctx, f.dir, source)
 	}

@@ -36,6 +36,7 @@ type topicPlan struct {
 	shape     tableFlags
 	tiering   tiering.Config
 	group     *rpc.Client // that commits; nil: the store alone
+	names     table.Names // system columns of a new table; zero: the usual ones
 	noFiles   bool        // the table is only written to, so that nothing asks for its list of files
 	log       *slog.Logger
 }
@@ -87,6 +88,7 @@ func (p *topicPlan) openTable(ctx context.Context) (*table.Table, string, error)
 	if spec := p.tiering.Transform; !spec.Empty() { // for readers of the log before the first commit
 		cfg.Properties = map[string]string{transform.Property(p.app): spec.String()}
 	}
+	cfg.Names = p.names
 	t, err = table.OpenOrCreate(ctx, store, payload, cfg)
 	if err != nil {
 		return nil, "", fmt.Errorf("create table %s: %w", p.tableURL, err)

@@ -225,8 +225,17 @@ func (k *Consumer) AckCumulative(ctx context.Context, id MessageID) error {
 	return err
 }
 
+// Acked gives the entry up to which a durable subscription has acknowledged all; false when the broker does not say.
+func (k *Consumer) Acked(ctx context.Context) (MessageID, bool, error) { return k.position(ctx, 3) }
+
 // Last gives the last message that may be read now, and whether there is one.
 func (k *Consumer) Last(ctx context.Context) (MessageID, bool, error) {
+	id, ok, err := k.position(ctx, 1)
+	return id, ok && id.Ledger >= 0 && id.Entry >= 0, err
+}
+
+// position reads one of the ids in the answer to where a subscription is.
+func (k *Consumer) position(ctx context.Context, field int) (MessageID, bool, error) {
 	a, err := k.c.call(ctx, cmdLastMessage, func(request uint64) []byte {
 		return pbfield.AppendUint(pbfield.AppendUint(nil, 1, k.id), 2, request)
 	})
@@ -235,9 +244,9 @@ func (k *Consumer) Last(ctx context.Context) (MessageID, bool, error) {
 	}
 	r := pbfield.Read(a.body)
 	for r.Next() {
-		if f := r.Field(); f.Num == 1 {
+		if f := r.Field(); f.Num == field {
 			id, err := parseID(f.Bytes)
-			return id, id.Ledger >= 0 && id.Entry >= 0, err
+			return id, err == nil, err
 		}
 	}
 	return MessageID{}, false, r.Err()
