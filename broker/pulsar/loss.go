@@ -160,22 +160,24 @@ func (st *stream) warn(d *wire.Delivery, what string) {
 	st.p.s.cfg.Logger.Warn("pulsar: "+what, "partition", st.p.tp.String(), "id", d.ID.String())
 }
 
-// goBack begins again at an earlier message, to find the beginning of one in chunks that lies before the anchor. As the
-// chunks of several producers mix, a message can begin before one that has its offset already.
+// goBack begins again earlier, to find the beginning of a message in chunks that lies before the anchor: as the chunks of
+// several producers mix, a message can begin before one that has its offset already. The anchor stays what it is.
 func (st *stream) goBack(ctx context.Context, d *wire.Delivery, key string) error {
+	if st.farthest {
+		st.hopeless[key] = true
+		st.warn(d, "a chunk without the beginning of its message, which is gone: the message is left out, as Pulsar's clients do")
+		return nil
+	}
 	const first = 256
 	st.rewind = max(2*st.rewind, first)
 	at, err := st.p.before(ctx, max(st.anchor.Offset-st.rewind, 0))
 	if err != nil {
 		return err
 	}
-	if at.Lost || st.anchor.Lost { // nothing before is known
-		st.hopeless[key] = true
-		st.rewind = 0
-		st.warn(d, "a chunk without the beginning of its message, which is gone: the message is left out, as Pulsar's clients do")
-		return nil
+	back := wire.Earliest
+	if !at.Lost {
+		back = at.First
 	}
 	st.close()
-	st.anchor = noted{Place: at, ack: wire.Earliest}
-	return st.open(ctx)
+	return st.openAt(ctx, back)
 }

@@ -309,12 +309,8 @@ func (p *partition) seek(ctx context.Context, at func(*wire.Delivery) bool) (rec
 func (p *partition) hold(ctx context.Context, lakeEnd record.Offset) error {
 	p.holdMu.Lock()
 	defer p.holdMu.Unlock()
-	if p.holder == nil {
-		k, err := p.s.client.Subscribe(ctx, wire.Subscription{Topic: p.topic, Name: p.s.cfg.Subscription, Durable: true})
-		if err != nil {
-			return err
-		}
-		p.holder, p.acked = k, wire.Earliest
+	if err := p.subscribe(ctx); err != nil {
+		return err
 	}
 	ack := p.ackFor(lakeEnd)
 	if ack.Ledger < 0 || compareEntries(ack, p.acked) <= 0 {
@@ -328,6 +324,19 @@ func (p *partition) hold(ctx context.Context, lakeEnd record.Offset) error {
 		return fmt.Errorf("acknowledge %s of %s: %w", ack, p.tp, err)
 	}
 	p.acked = ack
+	return nil
+}
+
+// subscribe makes sure that the durable subscription is open. holdMu is held.
+func (p *partition) subscribe(ctx context.Context) error {
+	if p.holder != nil {
+		return nil
+	}
+	k, err := p.s.client.Subscribe(ctx, wire.Subscription{Topic: p.topic, Name: p.s.cfg.Subscription, Durable: true})
+	if err != nil {
+		return err
+	}
+	p.holder, p.acked = k, wire.Earliest
 	return nil
 }
 
@@ -347,10 +356,13 @@ func (p *partition) ackFor(lakeEnd record.Offset) MessageID {
 
 // held gives the entry up to which the subscription of Hold has acknowledged all; false when there is none.
 func (p *partition) held(ctx context.Context) (MessageID, bool, error) {
+	if p.s.cfg.Subscription == "" {
+		return wire.Earliest, false, nil
+	}
 	p.holdMu.Lock()
 	defer p.holdMu.Unlock()
-	if p.holder == nil {
-		return wire.Earliest, false, nil
+	if err := p.subscribe(ctx); err != nil {
+		return wire.Earliest, false, err
 	}
 	id, ok, err := p.holder.Acked(ctx)
 	if err != nil && passing(err) {

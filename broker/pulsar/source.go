@@ -198,7 +198,11 @@ func (s *Source) Fetch(ctx context.Context, ranges []broker.FetchRange, opts bro
 }
 
 func (s *Source) fetchOne(ctx context.Context, r broker.FetchRange, out *broker.Fetched) {
-	p, err := s.partition(ctx, r.TP)
+	var p *partition
+	err := s.retry(ctx, func() (err error) {
+		p, err = s.partition(ctx, r.TP)
+		return err
+	})
 	if err != nil {
 		out.Err = err
 		return

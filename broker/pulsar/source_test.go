@@ -90,10 +90,10 @@ func fetch(t *testing.T, s *Source, from record.Offset) ([]row, record.Offset, e
 			if !record.OriginOf(it.Record(), &o) {
 				t.Fatal("a record without an origin")
 			}
-			p := Place{Offset: it.Record().Offset, ID: MessageID{o.Ledger, o.Entry, o.Batch}, Index: o.Index}
+			p := Place{Offset: it.Record().Offset, ID: MessageID{Ledger: o.Ledger, Entry: o.Entry, Batch: o.Batch}, Index: o.Index}
 			p.First = p.ID
 			if o.FirstLedger >= 0 {
-				p.First = MessageID{o.FirstLedger, o.FirstEntry, -1}
+				p.First = MessageID{Ledger: o.FirstLedger, Entry: o.FirstEntry, Batch: -1}
 			}
 			out = append(out, row{p, string(it.Record().Value)})
 		}
@@ -133,6 +133,12 @@ func TestEveryStartCountsAlike(t *testing.T) {
 	b := pulsartest.Start(t)
 	b.Create(brokerName)
 	var want []string
+	var log []string
+	defer func() {
+		if t.Failed() {
+			t.Log(log[max(0, len(log)-30):])
+		}
+	}()
 	pending := map[string]int{} // chunks sent of messages of 3
 	n := 0
 	grow := func() {
@@ -140,18 +146,21 @@ func TestEveryStartCountsAlike(t *testing.T) {
 		switch k := r.IntN(10); {
 		case k < 4:
 			v := fmt.Sprint("m", n)
-			b.Append(brokerName, 1, pulsartest.Message(int64(n), v))
+			at := b.Append(brokerName, 1, pulsartest.Message(int64(n), v))
+			log = append(log, fmt.Sprint(at, " message ", len(want)))
 			want = append(want, v)
 		case k < 7:
 			var values []string
 			for i := range 1 + r.IntN(5) {
 				values = append(values, fmt.Sprint("b", n, ".", i))
 			}
-			b.Append(brokerName, len(values), pulsartest.Batch(int64(n), values...))
+			at := b.Append(brokerName, len(values), pulsartest.Batch(int64(n), values...))
+			log = append(log, fmt.Sprint(at, " batch ", len(want), " ", len(values)))
 			want = append(want, values...)
 		case k < 9:
 			id := fmt.Sprint("u", r.IntN(3)) // three producers at a time
-			b.Append(brokerName, 1, pulsartest.Chunk(id, int64(n), pending[id], 3, 9, fmt.Sprintf("%s-%d", id, pending[id])[:3]))
+			at := b.Append(brokerName, 1, pulsartest.Chunk(id, int64(n), pending[id], 3, 9, fmt.Sprintf("%s-%d", id, pending[id])[:3]))
+			log = append(log, fmt.Sprint(at, " chunk ", id, " ", pending[id], " ", len(want)))
 			if pending[id]++; pending[id] == 3 {
 				want = append(want, id+"-"+id+"-"+id+"-")
 				delete(pending, id)
@@ -188,6 +197,7 @@ func TestEveryStartCountsAlike(t *testing.T) {
 			b.TrimAcked(brokerName, "hold")
 		}
 		if end, err := s.CountEnd(t.Context(), part); err != nil || int(end) != len(want) {
+			t.Log("table ends at ", len(table.list), table.list[len(table.list)-1])
 			t.Fatalf("round %d: the end is %d, %v; want %d", round, end, err, len(want))
 		}
 	}
@@ -275,7 +285,7 @@ func TestCountingBeginsAtTheIndex(t *testing.T) {
 	if _, _, err := fetch(t, s, 1); err == nil {
 		t.Error("an offset below the first message gave no error")
 	}
-	if at, err := s.OffsetOf(t.Context(), part, MessageID{2, 0, 1}); err != nil || at != 4 {
+	if at, err := s.OffsetOf(t.Context(), part, MessageID{Ledger: 2, Entry: 0, Batch: 1}); err != nil || at != 4 {
 		t.Errorf("the id of the last message leads to %d, %v", at, err)
 	}
 	if at, err := s.OffsetForTime(t.Context(), part, 1_700_000_000_003); err != nil || at != 3 {

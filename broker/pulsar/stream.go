@@ -32,6 +32,7 @@ type stream struct {
 	chunks   map[string]*chunks
 	hopeless map[string]bool // messages in chunks whose beginning is gone
 	rewind   record.Offset   // how far it went back last to find the beginning of one
+	farthest bool            // it began at the oldest entry
 
 	msgs    entry.Messages
 	b       *record.Builder
@@ -66,11 +67,17 @@ func (st *stream) open(ctx context.Context) error {
 			start = acked
 		}
 	}
+	return st.openAt(ctx, start)
+}
+
+// openAt begins at an entry at or before the anchor.
+func (st *stream) openAt(ctx context.Context, start MessageID) error {
 	k, err := st.p.s.client.Subscribe(ctx, wire.Subscription{Topic: st.p.topic, Name: readerName(), Start: start, OnNews: st.p.s.news.tell})
 	if err != nil {
 		return err
 	}
 	st.k, st.stash, st.proven = k, nil, 0
+	st.farthest = start.Ledger < 0
 	st.verify, st.catching = !st.anchor.Lost, !st.anchor.Lost
 	st.at, st.before = wire.Earliest, wire.Earliest
 	clear(st.chunks)
@@ -169,6 +176,9 @@ func (st *stream) pass(ctx context.Context, last MessageID, at func(*wire.Delive
 	was := st.anchor.Offset
 	if err := st.process(ctx, &d, false); err != nil {
 		return 0, false, err
+	}
+	if st.verify || st.catching {
+		return 0, false, nil
 	}
 	if st.anchor.Offset > was && !st.anchor.Lost && at(&d) {
 		return was + 1, true, nil

@@ -5,17 +5,31 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
+	"regexp"
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 
 	"github.com/ledgerlake/ledgerlake/broker/pulsar"
+	"github.com/ledgerlake/ledgerlake/ingest"
 	"github.com/ledgerlake/ledgerlake/table"
-	"github.com/ledgerlake/ledgerlake/tiering"
 )
 
-// runPulsar ingests a topic of Pulsar: ingest pulsar://host:port/tenant/namespace/topic [TABLE].
+// pulsarIngest is ingest pulsar://host:port/tenant/namespace/topic TABLE. A topic that begins with ~ is a pattern:
+// each topic of the namespace that matches has a table below TABLE.
+type pulsarIngest struct {
+	f      *ingestFlags
+	proc   *ingestProcess
+	cfg    pulsar.Config
+	topics *regexp.Regexp
+	topic  string // when there is no pattern
+}
+
+// runPulsar does what the flags say, for topics of Pulsar.
 func (f *ingestFlags) runPulsar(cmd *cobra.Command, args []string) (err error) {
 	ctx := cmd.Context()
 	p := &f.stream.plan
@@ -25,70 +39,146 @@ func (f *ingestFlags) runPulsar(cmd *cobra.Command, args []string) (err error) {
 	switch {
 	case p.tableURL == "":
 		return errors.New("the table is missing: ingest pulsar://host:port/tenant/namespace/topic TABLE")
-	case p.topic != "" || f.stream.group.name != "" || p.tiering.AsItIs:
-		return errors.New("--topic, --group and --as-is are of Kafka: they do not go with a topic of Pulsar")
+	case p.topic != "" || f.stream.group.name != "" || p.tiering.AsItIs || f.routes != "":
+		return errors.New("--topic, --group, --as-is and --streams are of Kafka: they do not go with a topic of Pulsar")
 	case f.start != "earliest" && f.start != "":
 		return errors.New("--start is of Kafka: a topic of Pulsar is read from its oldest message, or from where the table stands")
 	}
-	log, err := newLogger(cmd)
-	if err != nil {
+	in := &pulsarIngest{f: f}
+	if err := in.open(cmd, args[0]); err != nil {
 		return err
 	}
-	cfg, topic, err := f.pulsar.config(args[0], &f.conn.kafkaSecurity, log)
-	if err != nil {
-		return err
+	defer func() { err = errors.Join(err, in.proc.close()) }()
+	sup := ingest.NewSupervisor(ctx, ingest.SupervisorConfig{Once: in.topics == nil || p.tiering.UntilEnd, Logger: in.proc.log})
+	if f.http != "" {
+		srv, err := ingest.Serve(ctx, f.http, sup, in.proc.registry)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, srv.Close()) }()
+		in.proc.log.Info("metrics and health", "address", srv.Addr().String())
 	}
-	p.topic = topic
-	proc := &ingestProcess{openStore: f.store.open, log: log}
-	if proc.committers, err = f.committers.open(); err != nil {
-		return err
+	if err := in.apply(ctx, sup); err != nil {
+		return errors.Join(err, stop(sup))
 	}
-	defer func() { err = errors.Join(err, proc.close()) }()
-	if err := f.finish(&f.stream, proc); err != nil {
-		return err
-	}
-	p.noFiles = false // what a message's offset is stands in the table
-	p.names = table.DefaultNames().WithOrigin()
-	x := &tableIndex{}
-	defer func() { err = errors.Join(err, x.close()) }()
-	cfg.Index, cfg.SealedOnly = x, f.sealed
-	if cfg.Subscription = f.subscription; cfg.Subscription == "" {
-		cfg.Subscription = "ledgerlake-" + strings.ReplaceAll(p.app, "/", ".")
-	}
-	src, err := pulsar.Open(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, src.Close()) }()
-	p.source = src
-
-	tab, format, err := p.openTable(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, tab.Close()) }()
-	if err := x.set(tab, p.app, p.deadLetters(), &f.store); err != nil {
-		return fmt.Errorf("table %s: %w", p.tableURL, err)
-	}
-	tr, err := p.tierer(ctx, tab, format)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, tr.Close()) }()
 	start := time.Now()
 	up := f.up
-	up.openStore, up.group, up.log = proc.openStore, proc.committers, proc.log
-	up.tables = func(context.Context) ([]string, error) { return p.tables(), nil }
-	var s tiering.Stats
-	work := func(ctx context.Context) error {
-		err := tr.Run(ctx)
-		s = tr.Stats()
+	up.openStore, up.group, up.log, up.tables = in.proc.openStore, in.proc.committers, in.proc.log, in.proc.tables
+	watched, end := context.WithCancel(ctx)
+	defer end()
+	if in.topics != nil && !p.tiering.UntilEnd {
+		go in.watch(watched, sup)
+	}
+	if err := runBeside(ctx, func(context.Context) error { return sup.Wait() }, up.run); err != nil {
 		return err
 	}
-	if err := runBeside(ctx, work, up.run); err != nil {
-		return err
-	}
+	s := in.proc.total()
 	fmt.Fprintf(os.Stderr, "%d records: %d rows, %d dead letters, in %d commits, %s\n",
 		s.Records, s.Rows, s.DeadLetters, s.Commits, time.Since(start).Round(time.Millisecond))
 	return nil
+}
+
+func (in *pulsarIngest) open(cmd *cobra.Command, source string) (err error) {
+	in.proc = &ingestProcess{openStore: in.f.store.open, registry: prometheus.NewRegistry(), streams: map[string]*ingestStream{}}
+	in.proc.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if in.proc.log, err = newLogger(cmd); err != nil {
+		return err
+	}
+	pattern := ""
+	if at := strings.LastIndex(source, "/~"); at > 0 {
+		source, pattern = source[:at+1]+"pattern", source[at+2:]
+	}
+	if in.cfg, in.topic, err = in.f.pulsar.config(source, &in.f.conn.kafkaSecurity, in.proc.log); err != nil {
+		return err
+	}
+	in.cfg.SealedOnly = in.f.sealed
+	if pattern != "" {
+		if in.topics, err = regexp.Compile("^" + regexp.QuoteMeta(path.Dir(in.topic)) + "/(?:" + pattern + ")$"); err != nil {
+			return fmt.Errorf("topic pattern %q: %w", pattern, err)
+		}
+	}
+	in.proc.committers, err = in.f.committers.open()
+	return err
+}
+
+// watch looks for new topics that match the pattern.
+func (in *pulsarIngest) watch(ctx context.Context, sup *ingest.Supervisor) {
+	const every = time.Minute
+	t := time.NewTicker(every)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			if err := in.apply(ctx, sup); err != nil && ctx.Err() == nil {
+				in.proc.log.Warn("could not look for new topics", "error", err)
+			}
+		}
+	}
+}
+
+// apply makes a stream of each topic.
+func (in *pulsarIngest) apply(ctx context.Context, sup *ingest.Supervisor) error {
+	if in.topics == nil {
+		job, err := in.job(in.topic, in.f.stream.plan.tableURL)
+		if err != nil {
+			return err
+		}
+		sup.Apply([]ingest.Job{job})
+		return nil
+	}
+	src, err := pulsar.Open(ctx, in.cfg)
+	if err != nil {
+		return err
+	}
+	topics, err := src.Topics(ctx, path.Dir(in.topic), in.topics)
+	if err = errors.Join(err, src.Close()); err != nil {
+		return err
+	}
+	if len(topics) == 0 && in.f.stream.plan.tiering.UntilEnd {
+		return fmt.Errorf("no topic matches %s", in.topics)
+	}
+	var jobs []ingest.Job
+	for _, topic := range topics {
+		job, err := in.job(topic, strings.TrimSuffix(in.f.stream.plan.tableURL, "/")+"/"+path.Base(topic))
+		if err != nil {
+			return err
+		}
+		jobs = append(jobs, job)
+	}
+	sup.Apply(jobs)
+	return nil
+}
+
+// job is one topic on its way into one table. Each run has a source of its own, which counts on from the table.
+func (in *pulsarIngest) job(topic, tableURL string) (ingest.Job, error) {
+	stream := in.f.stream
+	p := &stream.plan
+	p.topic, p.tableURL = topic, tableURL
+	if err := in.f.finish(&stream, in.proc); err != nil {
+		return ingest.Job{}, err
+	}
+	p.noFiles = false // what a message's offset is stands in the table
+	p.names = table.DefaultNames().WithOrigin()
+	cfg := in.cfg
+	if cfg.Subscription = in.f.subscription; cfg.Subscription == "" {
+		cfg.Subscription = "ledgerlake-" + strings.ReplaceAll(p.app, "/", ".")
+	}
+	run := func(ctx context.Context, ready func()) (err error) {
+		x := &tableIndex{}
+		defer func() { err = errors.Join(err, x.close()) }()
+		cfg := cfg
+		cfg.Index = x
+		src, err := pulsar.Open(ctx, cfg)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, src.Close()) }()
+		stream := stream
+		stream.plan.source = src
+		stream.opened = func(t *table.Table) error { return x.set(t, stream.plan.app, stream.plan.deadLetters(), &in.f.store) }
+		return in.proc.job(topic, "", &stream).Run(ctx, ready)
+	}
+	return ingest.Job{Name: topic, Run: run}, nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/ingest"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/table"
 	"github.com/ledgerlake/ledgerlake/tiering"
 )
 
@@ -74,7 +75,8 @@ type ingestStream struct {
 	group groupFlags
 	start ingest.Start
 
-	shared bool // other topics fill the same table
+	shared bool                     // other topics fill the same table
+	opened func(*table.Table) error // hears of the table before it is filled; may be nil
 }
 
 // job makes a stream one that a supervisor runs.
@@ -121,6 +123,11 @@ func (s *ingestStream) run(ctx context.Context, proc *ingestProcess, ready func(
 		return tiering.Stats{}, err
 	}
 	defer func() { err = errors.Join(err, tab.Close()) }()
+	if s.opened != nil {
+		if err := s.opened(tab); err != nil {
+			return tiering.Stats{}, fmt.Errorf("table %s: %w", s.plan.tableURL, err)
+		}
+	}
 	if s.shared && tab.Names.Ordered() {
 		return tiering.Stats{}, fmt.Errorf("several topics fill %s, whose rows are told apart by %s and %s alone: make a table without these columns first, or give each topic a table",
 			s.plan.tableURL, tab.Names.Partition, tab.Names.Offset)

@@ -23,18 +23,18 @@ import (
 
 // pulsarFlags say how a client shows a Pulsar who it is. TLS is that of the --tls flags.
 type pulsarFlags struct {
-	token, tokenFile string
-	oauth            pulsar.OAuth2
-	admin            string
+	token, tokenFile                                 string
+	oauthKey, oauthIssuer, oauthAudience, oauthScope string
+	admin                                            string
 }
 
 func (p *pulsarFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&p.token, "pulsar-token", "", "token to log in to Pulsar with; better set LEDGERLAKE_PULSAR_TOKEN")
 	f.StringVar(&p.tokenFile, "pulsar-token-file", "", "file that holds the token; it is read at each log-in")
-	f.StringVar(&p.oauth.KeyFile, "pulsar-oauth2-key", "", "JSON key file with client_id, client_secret and issuer_url, to get tokens with")
-	f.StringVar(&p.oauth.Issuer, "pulsar-oauth2-issuer", "", "where to get tokens (default: issuer_url of the key file)")
-	f.StringVar(&p.oauth.Audience, "pulsar-oauth2-audience", "", "audience to ask for")
-	f.StringVar(&p.oauth.Scope, "pulsar-oauth2-scope", "", "scope to ask for")
+	f.StringVar(&p.oauthKey, "pulsar-oauth2-key", "", "JSON key file with client_id, client_secret and issuer_url, to get tokens with")
+	f.StringVar(&p.oauthIssuer, "pulsar-oauth2-issuer", "", "where to get tokens (default: issuer_url of the key file)")
+	f.StringVar(&p.oauthAudience, "pulsar-oauth2-audience", "", "audience to ask for")
+	f.StringVar(&p.oauthScope, "pulsar-oauth2-scope", "", "scope to ask for")
 	f.StringVar(&p.admin, "pulsar-admin", "", "http://host:port of Pulsar's admin API; only --sealed-ledgers needs it")
 }
 
@@ -66,7 +66,7 @@ func (p *pulsarFlags) config(source string, secure *kafkaSecurity, log *slog.Log
 
 func (p *pulsarFlags) auth(t *tls.Config) (wire.Auth, error) {
 	ways := 0
-	for _, s := range []string{p.token, p.tokenFile, p.oauth.KeyFile} {
+	for _, s := range []string{p.token, p.tokenFile, p.oauthKey} {
 		if s != "" {
 			ways++
 		}
@@ -78,8 +78,9 @@ func (p *pulsarFlags) auth(t *tls.Config) (wire.Auth, error) {
 		return pulsar.Token(p.token), nil
 	case p.tokenFile != "":
 		return pulsar.TokenFile(p.tokenFile), nil
-	case p.oauth.KeyFile != "":
-		return p.oauth.Auth(), nil
+	case p.oauthKey != "":
+		o := &pulsar.OAuth2{KeyFile: p.oauthKey, Issuer: p.oauthIssuer, Audience: p.oauthAudience, Scope: p.oauthScope}
+		return o.Auth(), nil
 	case t != nil && len(t.Certificates) > 0:
 		return wire.Auth{Method: "tls"}, nil
 	}

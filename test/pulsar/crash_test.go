@@ -185,13 +185,15 @@ func TestTrimmedLedgersAreReported(t *testing.T) {
 	p := harness.Pulsar(t, 50)
 	topic, lake := "public/default/trimmed", filepath.Join(t.TempDir(), "trimmed")
 	source := p.URL() + "/" + topic
+	subscription := "persistent/" + topic + "/subscription/ledgerlake-" + strings.ReplaceAll(topic, "/", "%2F")
+	p.Admin(t, "PUT", "persistent/"+topic, nil)
+	p.Admin(t, "PUT", subscription, map[string]int{"ledgerId": -1, "entryId": -1})
 	p.Tool(t, "produce", topic, "0", "100")
 	harness.Run(t, nil, "ingest", source, lake, "--until-latest")
-	subscription := "persistent/" + topic + "/subscription/ledgerlake-" + strings.ReplaceAll(topic, "/", "%2F")
-	p.Admin(t, "DELETE", subscription, nil) // somebody takes the hold away
 	p.Tool(t, "produce", topic, "100", "400")
+	p.Admin(t, "POST", subscription+"/skip_all", nil) // somebody moves the hold on, as a time to live does
+	p.Admin(t, "PUT", "persistent/"+topic+"/unload", nil)
 	harness.Eventually(t, harness.RunTimeout, func() error {
-		p.Admin(t, "PUT", "persistent/"+topic+"/unload", nil)
 		p.Admin(t, "POST", "persistent/"+topic+"/trim", nil)
 		if left := ledgers(t, p, topic); len(left) > 2 {
 			return fmt.Errorf("ledgers %v are still there", left)
