@@ -154,10 +154,18 @@ func (m *PulsarMessage) ID() [3]int64 { return [3]int64{m.Ledger, m.Entry, int64
 // ReadPulsar gives all messages of one partition, read by Pulsar's Java client.
 func (p *RealPulsar) ReadPulsar(t testing.TB, topic string) []PulsarMessage {
 	t.Helper()
-	var out []PulsarMessage
-	for line := range strings.Lines(string(p.Tool(t, "read", topic))) {
-		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-		if len(f) != 10 {
+	return p.ReadPartitions(t, topic)[0]
+}
+
+// ReadPartitions is ReadPulsar for several partitions in one process: starting it takes longer than reading.
+func (p *RealPulsar) ReadPartitions(t testing.TB, topics ...string) [][]PulsarMessage {
+	t.Helper()
+	out := make([][]PulsarMessage, len(topics))
+	for line := range strings.Lines(string(p.Tool(t, "read", strings.Join(topics, ",")))) {
+		number, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		at, err := strconv.Atoi(number)
+		f := strings.Split(rest, "\t")
+		if err != nil || at >= len(topics) || len(f) != 10 {
 			t.Fatalf("PulsarTool printed %q", line)
 		}
 		var n [6]int64
@@ -168,7 +176,7 @@ func (p *RealPulsar) ReadPulsar(t testing.TB, topic string) []PulsarMessage {
 			}
 			n[i] = v
 		}
-		out = append(out, PulsarMessage{Ledger: n[0], Entry: n[1], Batch: int32(n[2]), Sequence: n[3], PublishTime: n[4], EventTime: n[5],
+		out[at] = append(out[at], PulsarMessage{Ledger: n[0], Entry: n[1], Batch: int32(n[2]), Sequence: n[3], PublishTime: n[4], EventTime: n[5],
 			Producer: f[6], Key: f[7], Properties: f[8], Value: f[9]})
 	}
 	return out

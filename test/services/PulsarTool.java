@@ -12,7 +12,6 @@ import java.util.concurrent.atomic.AtomicReference;
 import org.apache.pulsar.client.api.*;
 import org.apache.pulsar.client.api.transaction.Transaction;
 import org.apache.pulsar.client.impl.BatchMessageIdImpl;
-import org.apache.pulsar.client.impl.ChunkMessageIdImpl;
 import org.apache.pulsar.client.impl.MessageIdImpl;
 
 /**
@@ -20,7 +19,7 @@ import org.apache.pulsar.client.impl.MessageIdImpl;
  *
  *   produce URL TOPIC FIRST COUNT [OPTION=VALUE...]   messages FIRST..FIRST+COUNT-1, whose values name their number
  *       size=BYTES batch=N codec=LZ4 chunk=BYTES keys=N nulls=EVERY txn=SIZE (each third is aborted) rate=PER_SECOND
- *   read URL TOPIC                                    all messages of one partition, a line each
+ *   read URL TOPIC[,TOPIC...]                         all messages of partitions, a line each, one partition after another
  *   rate URL TOPIC                                    reads them and prints messages, value bytes and seconds
  */
 public class PulsarTool {
@@ -39,7 +38,12 @@ public class PulsarTool {
                 .enableTransaction(options.containsKey("txn")).build()) {
             switch (words.get(0)) {
                 case "produce" -> produce(client, words.get(2), Long.parseLong(words.get(3)), Long.parseLong(words.get(4)), options);
-                case "read" -> read(client, words.get(2));
+                case "read" -> {
+                    int n = 0;
+                    for (String topic : words.get(2).split(",")) {
+                        read(client, topic, n++);
+                    }
+                }
                 case "rate" -> rate(client, words.get(2));
                 default -> throw new IllegalArgumentException(words.get(0));
             }
@@ -136,8 +140,8 @@ public class PulsarTool {
         return client.newReader().topic(topic).startMessageId(MessageId.earliest).receiverQueueSize(queue).create();
     }
 
-    /** ledger, entry, batch, sequence, publish time, event time, producer, key, properties, value: tabs between. */
-    static void read(PulsarClient client, String topic) throws Exception {
+    /** number of the topic, ledger, entry, batch, sequence, publish time, event time, producer, key, properties, value: tabs between. */
+    static void read(PulsarClient client, String topic, int number) throws Exception {
         StringBuilder out = new StringBuilder();
         try (Reader<byte[]> r = reader(client, topic, 1000)) {
             while (r.hasMessageAvailable()) {
@@ -145,10 +149,9 @@ public class PulsarTool {
                 if (m == null) {
                     throw new Exception("no message within 20 s, though one is available");
                 }
-                MessageIdImpl id = (MessageIdImpl) ((TopicMessageId.class.isInstance(m.getMessageId()))
-                        ? null : m.getMessageId());
+                MessageIdImpl id = (MessageIdImpl) m.getMessageId();
                 int batch = id instanceof BatchMessageIdImpl x ? x.getBatchIndex() : -1;
-                out.append(id.getLedgerId()).append('\t').append(id.getEntryId()).append('\t').append(batch).append('\t')
+                out.append(number).append('\t').append(id.getLedgerId()).append('\t').append(id.getEntryId()).append('\t').append(batch).append('\t')
                         .append(m.getSequenceId()).append('\t').append(m.getPublishTime()).append('\t').append(m.getEventTime()).append('\t')
                         .append(m.getProducerName()).append('\t').append(m.hasKey() ? m.getKey() : "").append('\t');
                 new TreeMap<>(m.getProperties()).forEach((k, v) -> out.append(k).append('=').append(v).append(';'));
