@@ -60,16 +60,18 @@ func TestTwoIngestsAreKilledWhileBrokersRestart(t *testing.T) {
 	}
 	for kill := range kills {
 		time.Sleep(time.Duration(500+r.IntN(2500)) * time.Millisecond)
-		switch i := r.IntN(4); {
-		case i < 2:
-			procs[i].Kill()
-			procs[i] = harness.Start(t, running...)
-		case i == 2:
-			n := r.IntN(partitions)
-			p.Admin(t, "PUT", fmt.Sprintf("persistent/%s-partition-%d/unload", topic, n), nil)
-		case kill == kills/2:
+		if kill == kills/2 {
 			p.Kill(t)
 			p.Start(t)
+			continue
+		}
+		switch i := r.IntN(3); i {
+		case 0, 1:
+			procs[i].Kill()
+			procs[i] = harness.Start(t, running...)
+		case 2:
+			n := r.IntN(partitions)
+			p.Admin(t, "PUT", fmt.Sprintf("persistent/%s-partition-%d/unload", topic, n), nil)
 		}
 	}
 	for i, wait := range waits {
