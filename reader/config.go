@@ -12,6 +12,8 @@ import (
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/decode"
+	"github.com/ledgerlake/ledgerlake/decode/format"
+	"github.com/ledgerlake/ledgerlake/internal/registry"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
 )
@@ -39,7 +41,8 @@ type Config struct {
 	Where  string
 	Format string // how log values become columns: "json" (default with payload columns) or "raw"
 	// NewDecoder makes the decoder of log values into the table's payload columns, the one that tiering fills
-	// the table with; nil: by Format.
+	// the table with; nil: by Format, and
+	// where that is empty too by the format that the table records for App.
 	NewDecoder func(payload *arrow.Schema) (decode.Decoder, error)
 
 	SkipMissing bool // go on behind offsets that are lost, after telling OnGap
@@ -154,15 +157,28 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-func (c Config) newDecoder(payload *arrow.Schema) (decode.Decoder, error) {
-	if c.NewDecoder == nil {
-		return decode.ForTable(payload)
+// newDecoder makes the decoder of log values, and what closes what it has open.
+func (c Config) newDecoder(payload *arrow.Schema) (decode.Decoder, func() error, error) {
+	done := func() error { return nil }
+	newDecoder := c.NewDecoder
+	if newDecoder == nil && c.Format == "" {
+		f, err := format.Of(c.Table.Properties(), c.App, registry.Config{})
+		if err != nil {
+			return nil, nil, err
+		}
+		if f != nil {
+			newDecoder, done = f.NewDecoder, f.Close
+		}
 	}
-	d, err := c.NewDecoder(payload)
+	if newDecoder == nil {
+		d, err := decode.ForTable(payload)
+		return d, done, err
+	}
+	d, err := newDecoder(payload)
 	if err != nil {
-		return nil, fmt.Errorf("make decoder: %w", err)
+		return nil, nil, errors.Join(fmt.Errorf("make decoder: %w", err), done())
 	}
-	return d, nil
+	return d, done, nil
 }
 
 func (c Config) validate() error {

@@ -195,6 +195,9 @@ func (c *Cursor) Close() error {
 		c.lake.close()
 		c.lake = nil
 	}
+	if c.log != nil {
+		return c.log.close()
+	}
 	return nil
 }
 

@@ -41,12 +41,13 @@ type logSide struct {
 	room    func() int // what system has left for one record
 	decoder decode.Decoder
 	whole   decode.RecordDecoder // the same; nil when it looks at values alone
+	close   func() error         // of what the decoder has open
 	have    *arrow.Schema        // of system ++ payload arrays
 	arrange []int                // column of the schema given -> index in these
 }
 
 func newLogSide(c *Cursor) (*logSide, error) {
-	l := &logSide{c: c, system: table.NewSystemColumns(c.names())}
+	l := &logSide{c: c, system: table.NewSystemColumns(c.names()), close: func() error { return nil }}
 	l.room = l.system.Room
 	var payload *arrow.Schema
 	if c.cfg.Table != nil {
@@ -60,11 +61,11 @@ func newLogSide(c *Cursor) (*logSide, error) {
 		if c.cfg.Format == "raw" {
 			return nil, fmt.Errorf("table has payload columns %v; format raw cannot fill them from the log", fieldNames(payload))
 		}
-		d, err := c.cfg.newDecoder(payload)
+		d, done, err := c.cfg.newDecoder(payload)
 		if err != nil {
 			return nil, err
 		}
-		l.decoder = d
+		l.decoder, l.close = d, done
 	} else {
 		l.decoder = decode.NewRaw()
 		payload = arrow.NewSchema(nil, nil)

@@ -83,6 +83,7 @@ type Job struct {
 	cfg    Config
 	stream *stream
 	pool   chan Transform // nil: values stay
+	fill   filling
 	sink   *table.Table
 	plan   *Plan
 }
@@ -110,6 +111,9 @@ func (j *Job) open(ctx context.Context) (err error) {
 	}
 	j.stream.pace = reader.NewPace(rate)
 	if err := j.startTransforms(); err != nil {
+		return err
+	}
+	if err := j.learn(); err != nil {
 		return err
 	}
 	j.sink, err = table.Open(ctx, j.cfg.Sink, table.Config{Topic: j.cfg.Topic, Logger: j.cfg.Logger})
@@ -253,7 +257,7 @@ func (j *Job) Close() error {
 	if j.stream != nil {
 		err = errors.Join(err, j.stream.Close())
 	}
-	return err
+	return errors.Join(err, j.fill.close())
 }
 
 // RunOptions say which part of the job to do.
@@ -352,6 +356,12 @@ func (j *Job) tiering(source broker.Source, app string) tiering.Config {
 	cfg.Format = tiering.FormatRaw
 	if payload, err := j.sink.PayloadSchema(); err == nil && payload.NumFields() > 0 {
 		cfg.Format = tiering.FormatJSON
+	}
+	if !j.fill.plain() {
+		cfg.NewDecoder = j.fill.newDecoder
+	}
+	if app == j.plan.Job { // a split's rows have no tail
+		cfg.Properties = j.fill.properties(app)
 	}
 	return cfg
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime"
 	"time"
 
@@ -53,6 +54,9 @@ type Config struct {
 	// NewDecoder makes the decoders of values into the table's payload columns, one a partition, from several
 	// goroutines; nil: by Format. See decode.Format.
 	NewDecoder func(payload *arrow.Schema) (decode.Decoder, error)
+	// Properties say in the table how it is filled, for those who read its log: they are set by the first commit. An
+	// empty one takes the place of what is there.
+	Properties map[string]string
 	// AsItIs fills a table that has no partition and offset columns: somebody else's, whose columns stay as they are.
 	// Each record is in it once all the same (I3), since rows and positions are one commit. But its rows do not say
 	// which record they were, so no stream is read from it, and a record without a value has nothing to leave there.
@@ -106,6 +110,13 @@ type Config struct {
 
 // minBudget keeps a fetch of ordinary batches possible.
 const minBudget = 1 << 20
+
+// properties are those that say how the table is filled.
+func (c Config) properties() map[string]string {
+	out := map[string]string{transform.Property(c.App): c.Transform.String()}
+	maps.Copy(out, c.Properties)
+	return out
+}
 
 func (c Config) withDefaults() Config {
 	if c.App == "" {

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ledgerlake/ledgerlake/committer"
-	"github.com/ledgerlake/ledgerlake/decode/transform"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/table"
@@ -244,7 +243,7 @@ func (s *session) commit(ctx context.Context, all *output, adds []deltalog.Add) 
 	for try := 1; ; try++ {
 		v, err := s.t.cfg.Committer.Commit(ctx, req)
 		if err == nil {
-			s.topicID = ""
+			s.topicID, s.record = "", nil
 			return v, nil
 		}
 		unclear = unclear || errors.Is(err, objstore.ErrUnknownOutcome)
@@ -285,6 +284,17 @@ func (s *session) covered(ctx context.Context, ranges []committer.Range) bool {
 	return true
 }
 
+// changed gives the properties that are not what they should be. One that should be empty need not be there.
+func changed(have, want map[string]string) map[string]string {
+	out := map[string]string{}
+	for key, value := range want {
+		if have[key] != value {
+			out[key] = value
+		}
+	}
+	return out
+}
+
 // properties are what the table is to record about the log. Only the owner of a partition adds to its lost
 // offsets, and a commit of another owner in between makes ours stale, so what was read here still stands then.
 func (s *session) properties(ctx context.Context, lost []committer.Range) (map[string]string, error) {
@@ -292,10 +302,7 @@ func (s *session) properties(ctx context.Context, lost []committer.Range) (map[s
 	if s.topicID != "" {
 		props[table.TopicProperty(s.t.cfg.App)] = s.topicID
 	}
-	key, spec := transform.Property(s.t.cfg.App), s.t.cfg.Transform.String()
-	if s.snap.Metadata().Configuration[key] != spec {
-		props[key] = spec
-	}
+	maps.Copy(props, s.record)
 	if len(lost) == 0 {
 		return props, nil
 	}

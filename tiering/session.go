@@ -31,8 +31,9 @@ type session struct {
 	snap         *deltalog.Snapshot // whose schema the files are written for
 	incarnation  string
 	schemaString string
-	schema       *arrow.Schema // of data files
-	topicID      string        // to be recorded with the next commit; empty: it stands there
+	schema       *arrow.Schema     // of data files
+	topicID      string            // to be recorded with the next commit; empty: it stands there
+	record       map[string]string // properties for the next commit; nil: they stand there
 	columns      []source
 	bare         bool // the table has no partition and offset columns: see Config.AsItIs
 	payload      *arrow.Schema
@@ -91,6 +92,7 @@ func (t *Tierer) newSession(ctx context.Context) (*session, error) {
 		s.encodeAt, s.maxOpen = min(encodeAtKeys, max(encodeAt, s.spillAt/4)), maxOpenKeyed
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	s.record = changed(snap.Metadata().Configuration, t.cfg.properties())
 	err = s.checkTopic(ctx)
 	if err == nil {
 		err = s.missingColumns()

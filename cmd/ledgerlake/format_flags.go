@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ledgerlake/ledgerlake/decode/format"
+	"github.com/ledgerlake/ledgerlake/internal/registry"
 )
 
 // formatFlags say what values are, beyond the name of the format.
@@ -24,7 +26,7 @@ type formatFlags struct {
 }
 
 // formatHelp is what --format says.
-const formatHelp = "values: auto (look at the first records of a new table: json or raw), or one of json, json-registry, avro-confluent, avro-soe, avro-raw, " +
+const formatHelp = "values: auto (what the table records; for a new one the first records tell json or raw), or one of json, json-registry, avro-confluent, avro-soe, avro-raw, " +
 	"avro-container, protobuf-confluent, protobuf, csv, raw; +gzip behind it when values are compressed (docs/formats.md)"
 
 func (f *formatFlags) register(fs *pflag.FlagSet) {
@@ -38,12 +40,40 @@ func (f *formatFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.csvNull, "csv-null", "", "csv: what stands for null when it is not in quotes (default: nothing)")
 }
 
-// open makes the format of a name; nil for auto, json and raw, which need nothing of this.
+// set says whether a flag is set.
+func (f *formatFlags) set() bool { return len(f.registry) > 0 || f.more() }
+
+// more says whether one is set beyond the registry, which may be another one than the table records.
+func (f *formatFlags) more() bool {
+	return f.schema != "" || f.subject != "" || f.message != "" || f.validate || len(f.csvFields) > 0 || f.csvComma != "" || f.csvNull != ""
+}
+
+// recorded opens the format that a table records for an application; nil for json and raw.
+func (f *formatFlags) recorded(properties map[string]string, app string) (*format.Format, error) {
+	if f.more() {
+		return nil, errors.New("the flags about values need --format, that says how they are encoded")
+	}
+	made, err := format.Of(properties, app, f.access())
+	if err == nil && made == nil && f.set() {
+		err = errors.New("the table does not record how its values are encoded: say --format beside --registry")
+	}
+	return made, err
+}
+
+// access is the registry that the flags name, with the log-in of the environment.
+func (f *formatFlags) access() registry.Config {
+	if len(f.registry) == 0 {
+		return registry.Config{}
+	}
+	return registry.Config{URLs: f.registry, User: os.Getenv("SCHEMA_REGISTRY_USERNAME"), Password: os.Getenv("SCHEMA_REGISTRY_PASSWORD")}
+}
+
+// open makes the format of a name; nil for auto, which a table tells, and for json and raw, which need nothing of this.
 func (f *formatFlags) open(name string) (*format.Format, error) {
 	if name == "" || name == "auto" {
-		name = format.JSON
+		return nil, nil
 	}
-	o := format.Options{Subject: f.subject, SchemaFile: f.schema, Message: f.message, Validate: f.validate,
+	o := format.Options{Registry: f.access(), Subject: f.subject, SchemaFile: f.schema, Message: f.message, Validate: f.validate,
 		CSV: format.CSVOptions{Fields: f.csvFields, Null: f.csvNull}}
 	if f.csvComma != "" {
 		r, n := utf8.DecodeRuneInString(f.csvComma)
@@ -51,9 +81,6 @@ func (f *formatFlags) open(name string) (*format.Format, error) {
 			return nil, fmt.Errorf("--csv-comma %q is not one character", f.csvComma)
 		}
 		o.CSV.Comma = r
-	}
-	if o.Registry.URLs = f.registry; len(f.registry) > 0 {
-		o.Registry.User, o.Registry.Password = os.Getenv("SCHEMA_REGISTRY_USERNAME"), os.Getenv("SCHEMA_REGISTRY_PASSWORD")
 	}
 	made, err := format.Parse(name, o)
 	if err != nil || name == format.JSON || name == format.Raw {

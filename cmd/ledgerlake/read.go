@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/spf13/cobra"
 
+	"github.com/ledgerlake/ledgerlake/decode/format"
 	"github.com/ledgerlake/ledgerlake/internal/where"
 	"github.com/ledgerlake/ledgerlake/reader"
 	"github.com/ledgerlake/ledgerlake/table"
@@ -18,6 +19,8 @@ import (
 
 type readFlags struct {
 	sourceFlags
+	format      string
+	decode      formatFlags
 	from, until string
 	follow      bool
 	partitions  []int32
@@ -93,6 +96,8 @@ Rows are JSON objects with the table's column names; binary columns are base64.`
 	f.StringVar(&r.order, "order", "", "time: all partitions as one stream in the order of their records' times; default: each partition in the order of its offsets")
 	f.StringVar(&r.maxRate, "max-rate", "", "read no more than this a second: 10000 (records), 20MB, or both with a comma")
 	r.travel.register(f)
+	f.StringVar(&r.format, "format", "auto", "how the log's values are encoded that are not in the table yet: auto (as the table records), or what ingest's --format says")
+	r.decode.register(f)
 	f.StringVar(&r.dir, "dir", "", "served directory; SOURCE is then a topic")
 	f.StringVar(&r.tableURL, "table", "", "table with the history of a kafka:// or pulsar:// source")
 	f.StringVar(&r.app, "app", "", "name under which positions are kept in the table (default: the topic, or the only one)")
@@ -103,6 +108,9 @@ Rows are JSON objects with the table's column names; binary columns are base64.`
 }
 
 func (r *readFlags) run(ctx context.Context, s *stream, out io.Writer) (err error) {
+	if (!r.auto() || r.decode.set()) && (s.table == nil || s.source == nil) {
+		return errors.New("--format and what belongs to it say how a log's values become the columns of a table: SOURCE has not both")
+	}
 	if r.travel.set() || r.wholeTable(s) {
 		return r.readVersion(ctx, s, out)
 	}
@@ -119,6 +127,16 @@ func (r *readFlags) run(ctx context.Context, s *stream, out io.Writer) (err erro
 	}
 	cfg.Table, cfg.Source, cfg.App, cfg.Logger = s.table, s.source, s.app, r.log
 	cfg.Names = s.names
+	values, err := r.values(s)
+	if err != nil {
+		return err
+	}
+	if values != nil {
+		defer values.Close()
+		cfg.NewDecoder = values.NewDecoder
+	} else if !r.auto() {
+		cfg.Format = r.format
+	}
 	cfg.OnGap = func(g reader.Gap) {
 		if r.gaps || g.Reason == reader.GapLost {
 			fmt.Fprintf(os.Stderr, "gap: partition %d offsets [%d, %d): %s\n", g.Partition, g.From, g.To, g.Reason)
@@ -175,6 +193,19 @@ func (r *readFlags) writeAll(ctx context.Context, rows batches, cfg reader.Confi
 		return err
 	}
 	return errors.Join(r.copyRows(ctx, rows, w), w.close())
+}
+
+func (r *readFlags) auto() bool { return r.format == "" || r.format == "auto" }
+
+// values opens the format that the flags say, or complete; nil where they leave it to the reader, or say json or raw.
+func (r *readFlags) values(s *stream) (*format.Format, error) {
+	switch {
+	case !r.auto():
+		return r.decode.open(r.format)
+	case !r.decode.set(): // the reader looks itself
+		return nil, nil
+	}
+	return r.decode.recorded(s.table.Properties(), s.app)
 }
 
 func (r *readFlags) copyRows(ctx context.Context, c batches, w rowWriter) error {

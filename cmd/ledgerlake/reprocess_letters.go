@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/ledgerlake/ledgerlake/decode/format"
+	"github.com/ledgerlake/ledgerlake/internal/registry"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/reprocess"
 	"github.com/ledgerlake/ledgerlake/table"
@@ -76,6 +79,14 @@ func (f *jobFlags) replayLetters(ctx context.Context, l *letterFlags, source str
 	}
 	if cfg.Change, err = l.change(); err != nil {
 		return err
+	}
+	values, err := format.Of(s.table.Properties(), cmp.Or(s.app, cfg.Topic), registry.Config{})
+	if err != nil {
+		return err
+	}
+	if values != nil {
+		defer values.Close()
+		cfg.NewDecoder = values.NewDecoder
 	}
 	at := strings.TrimSuffix(s.table.Store.URL(), "/") + "_dead_letters"
 	store, err := f.store.open(ctx, at)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/committer/rpc"
 	"github.com/ledgerlake/ledgerlake/decode"
+	"github.com/ledgerlake/ledgerlake/decode/format"
 	"github.com/ledgerlake/ledgerlake/decode/transform"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/objstore"
@@ -28,11 +30,11 @@ type topicPlan struct {
 	app       string
 	openStore func(ctx context.Context, url string) (objstore.Store, error)
 	tableURL  string
-	deadURL   string        // table of dead letters; empty: beside the table
-	format    string        // auto, or the name of a format
-	decode    formatFlags   // what the format needs
-	values    decode.Format // nil: json or raw
-	schema    *arrow.Schema // payload columns of a new table; nil: inferred from records
+	deadURL   string         // table of dead letters; empty: beside the table
+	format    string         // auto, or the name of a format
+	decode    formatFlags    // what the format needs
+	values    *format.Format // nil: json or raw
+	schema    *arrow.Schema  // payload columns of a new table; nil: inferred from records
 	shape     tableFlags
 	tiering   tiering.Config
 	group     *rpc.Client // that commits; nil: the store alone
@@ -62,6 +64,8 @@ func (p *topicPlan) openTable(ctx context.Context) (*table.Table, string, error)
 	}
 	format, payload := p.format, p.schema
 	switch {
+	case p.auto() && p.decode.set():
+		return nil, "", fmt.Errorf("%s is a new table: say with --format how the values are encoded", p.tableURL)
 	case p.values != nil && payload == nil:
 		if payload, err = p.columns(ctx); err != nil {
 			return nil, "", err
@@ -85,9 +89,9 @@ func (p *topicPlan) openTable(ctx context.Context) (*table.Table, string, error)
 		return nil, "", fmt.Errorf("columns of table %s: %w", p.tableURL, err)
 	}
 	cfg.PartitionColumns = p.shape.partitionBy
-	if spec := p.tiering.Transform; !spec.Empty() { // for readers of the log before the first commit
-		cfg.Properties = map[string]string{transform.Property(p.app): spec.String()}
-	}
+	cfg.Properties = p.properties()
+	cfg.Properties[transform.Property(p.app)] = p.tiering.Transform.String()
+	maps.DeleteFunc(cfg.Properties, func(_, value string) bool { return value == "" })
 	cfg.Names = p.names
 	t, err = table.OpenOrCreate(ctx, store, payload, cfg)
 	if err != nil {
@@ -98,12 +102,19 @@ func (p *topicPlan) openTable(ctx context.Context) (*table.Table, string, error)
 }
 
 // openFormat makes the format that is neither json nor raw.
-func (p *topicPlan) openFormat() error {
-	f, err := p.decode.open(p.format)
-	if err == nil && f != nil {
-		p.values = f
-	}
+func (p *topicPlan) openFormat() (err error) {
+	p.values, err = p.decode.open(p.format)
 	return err
+}
+
+func (p *topicPlan) auto() bool { return p.format == "" || p.format == "auto" }
+
+// properties are what the table is to record about its filling.
+func (p *topicPlan) properties() map[string]string {
+	if p.values == nil {
+		return map[string]string{format.Property(p.app): ""}
+	}
+	return map[string]string{format.Property(p.app): p.values.String()}
 }
 
 // columns are those of a new table: the format knows them, or tells them by the first records.
@@ -122,10 +133,17 @@ func (p *topicPlan) columns(ctx context.Context) (*arrow.Schema, error) {
 	return s, nil
 }
 
-// formatOf gives the format of the values of a table that is there: what the user says, or what its columns tell.
-func (p *topicPlan) formatOf(t *table.Table) (string, error) {
-	if p.format != "" && p.format != "auto" {
+// formatOf gives the format of the values of a table that is there: what the user says, what the table records, or what
+// its columns tell.
+func (p *topicPlan) formatOf(t *table.Table) (_ string, err error) {
+	if !p.auto() {
 		return p.format, nil
+	}
+	if p.values, err = p.decode.recorded(t.Properties(), p.app); err != nil {
+		return "", err
+	}
+	if p.values != nil {
+		return p.values.Name, nil
 	}
 	s, err := t.PayloadSchema()
 	if err != nil {
@@ -158,6 +176,7 @@ func (p *topicPlan) tierer(ctx context.Context, t *table.Table, format string) (
 	if p.values != nil {
 		cfg.NewDecoder = p.values.NewDecoder
 	}
+	cfg.Properties = p.properties()
 	cfg.Committer = committerOf(p.group, t)
 	cfg.DeadLetterStore = func(ctx context.Context) (objstore.Store, error) {
 		return p.openStore(ctx, p.deadLetters())

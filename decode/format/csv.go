@@ -16,11 +16,11 @@ import (
 type CSVOptions struct {
 	// Fields are the names of the fields in their order; those without a column are skipped. None: the columns of
 	// the table, in their order.
-	Fields []string
+	Fields []string `json:"fields,omitempty"`
 	// Comma between fields, an ASCII character; default ','.
-	Comma rune
+	Comma rune `json:"comma,omitempty"`
 	// Null is what stands for null when it is not in quotes; default: nothing at all.
-	Null string
+	Null string `json:"null,omitempty"`
 }
 
 func (o CSVOptions) isZero() bool { return len(o.Fields) == 0 && o.Comma == 0 && o.Null == "" }

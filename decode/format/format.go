@@ -45,7 +45,8 @@ type Options struct {
 	// SchemaFile holds the Avro schema (avro-soe: or a folder of such files, of which the first by name tells the
 	// columns), or the FileDescriptorSet of protobuf, as protoc --include_imports --descriptor_set_out writes it.
 	SchemaFile string
-	Message    string // of protobuf: the full name; of protobuf-confluent it replaces the message index of the columns
+	Schemas    []string // what such files hold, in place of SchemaFile
+	Message    string   // of protobuf: the full name; of protobuf-confluent it replaces the message index of the columns
 	// Validate checks JSON values against the schema of the registry; json-registry alone.
 	Validate bool
 	CSV      CSVOptions
@@ -57,8 +58,9 @@ var ErrSpec = errors.New("invalid format")
 // Format is a decode.Format with what has to be closed behind it.
 type Format struct {
 	decode.Format
-	Name string // with +gzip
-	reg  *registry.Client
+	Name    string // with +gzip
+	options Options
+	reg     *registry.Client
 }
 
 // Close ends the connection to the registry.
@@ -86,7 +88,16 @@ func Parse(spec string, o Options) (*Format, error) {
 	if err := check(name, o); err != nil {
 		return nil, err
 	}
-	f := &Format{Name: spec}
+	if o.SchemaFile != "" {
+		var err error
+		if o.Schemas, err = readAll(o.SchemaFile); err != nil {
+			return nil, fmt.Errorf("format %s: %w", name, err)
+		}
+	}
+	if uses[name].file && name != AvroSOE && len(o.Schemas) != 1 {
+		return nil, fmt.Errorf("%w: %s needs one schema file, and %s holds %d", ErrSpec, name, o.SchemaFile, len(o.Schemas))
+	}
+	f := &Format{Name: spec, options: o}
 	if uses[name].registry {
 		var err error
 		if f.reg, err = registry.Open(o.Registry); err != nil {
@@ -110,7 +121,7 @@ func check(name string, o Options) error {
 		return fmt.Errorf("%w: %q is not one of %s, with or without %s", ErrSpec, name, strings.Join(Names(), ", "), Gzip)
 	case use.registry != (len(o.Registry.URLs) > 0):
 		return needs(use.registry, name, "a schema registry")
-	case use.file != (o.SchemaFile != ""):
+	case use.file != (o.SchemaFile != "" || len(o.Schemas) > 0):
 		return needs(use.file, name, "a schema file")
 	case name == Protobuf && o.Message == "":
 		return needs(true, name, "the name of a message")
@@ -142,27 +153,15 @@ func build(name string, o Options, reg *registry.Client) (decode.Format, error) 
 	case AvroConfluent:
 		return avro.Confluent(reg, o.Subject), nil
 	case AvroSOE:
-		schemas, err := readAll(o.SchemaFile)
-		if err != nil {
-			return nil, err
-		}
-		return avro.SingleObject(schemas)
+		return avro.SingleObject(o.Schemas)
 	case AvroRaw:
-		text, err := os.ReadFile(o.SchemaFile)
-		if err != nil {
-			return nil, fmt.Errorf("read schema: %w", err)
-		}
-		return avro.Raw(string(text))
+		return avro.Raw(o.Schemas[0])
 	case AvroContainer:
 		return avro.Container(), nil
 	case ProtobufConfluent:
 		return protobuf.Confluent(reg, o.Subject, o.Message), nil
 	case Protobuf:
-		set, err := os.ReadFile(o.SchemaFile)
-		if err != nil {
-			return nil, fmt.Errorf("read descriptor set: %w", err)
-		}
-		return protobuf.Message(set, o.Message)
+		return protobuf.Message([]byte(o.Schemas[0]), o.Message)
 	case CSV:
 		return newCSV(o.CSV)
 	case Raw:

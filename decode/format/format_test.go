@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,6 +53,76 @@ func row(d decode.Decoder, i int) string {
 		out = append(out, decodetest.Plain(a, i))
 	}
 	return fmt.Sprint(out)
+}
+
+// What a table records opens the same format again, and holds no secret; a registry that is named goes first.
+func TestFormatsInTables(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "r.avsc")
+	if err := os.WriteFile(file, []byte(`{"type":"record","name":"R","fields":[{"name":"n","type":"long"}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reg := registry.Config{URLs: []string{"http://me:hidden@127.0.0.1:1/x?token=hidden", "http://127.0.0.1:2"}, User: "you", Password: "hidden"}
+	for _, c := range []struct {
+		name string
+		o    format.Options
+		want string
+	}{
+		{"json", format.Options{}, ""},
+		{"raw", format.Options{}, ""},
+		{"json+gzip", format.Options{}, `{"format":"json+gzip"}`},
+		{"csv", format.Options{CSV: format.CSVOptions{Fields: []string{"a", "b"}, Comma: ';', Null: "-"}}, `{"format":"csv","csv":{"fields":["a","b"],"comma":59,"null":"-"}}`},
+		{"avro-confluent", format.Options{Registry: reg, Subject: "s"}, `{"format":"avro-confluent","registry":["http://127.0.0.1:1/x","http://127.0.0.1:2"]}`},
+		{"protobuf-confluent", format.Options{Registry: reg, Message: "m.M"}, `{"format":"protobuf-confluent","registry":["http://127.0.0.1:1/x","http://127.0.0.1:2"],"message":"m.M"}`},
+		{"json-registry", format.Options{Registry: reg, Validate: true}, `{"format":"json-registry","registry":["http://127.0.0.1:1/x","http://127.0.0.1:2"],"validate":true}`},
+		{"avro-raw+gzip", format.Options{SchemaFile: file}, ""},
+	} {
+		made, err := format.Parse(c.name, c.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := made.String()
+		if c.o.SchemaFile == "" && text != c.want || strings.Contains(text, "hidden") || strings.Contains(text, file) {
+			t.Errorf("%s in a table is %s, want %s", c.name, text, c.want)
+		}
+		again, err := format.Of(map[string]string{format.Property("app"): text}, "app", registry.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (again == nil) != (text == "") || again != nil && (again.Name != c.name || again.String() != text) {
+			t.Errorf("%s comes back as %v from %s", c.name, again, text)
+		}
+		if other, err := format.Of(map[string]string{format.Property("app"): text}, "other", registry.Config{}); other != nil || err != nil {
+			t.Errorf("of another application: %v, %v", other, err)
+		}
+	}
+	near, err := format.Of(map[string]string{format.Property("a"): `{"format":"avro-confluent","registry":["http://127.0.0.1:1"]}`}, "a", registry.Config{URLs: []string{"http://127.0.0.1:9"}})
+	if err != nil || !strings.Contains(near.String(), "127.0.0.1:9") || strings.Contains(near.String(), "127.0.0.1:1\"") {
+		t.Errorf("with a registry that is named: %v, %v", near, err)
+	}
+	for _, text := range []string{"x", `{"format":"xml"}`, `{"format":"avro-raw"}`, `{"format":"avro-raw","schemas":["AAAA"]}`, `{"format":"csv","csv":{"comma":300}}`} {
+		if f, err := format.Of(map[string]string{format.Property("app"): text}, "app", registry.Config{}); err == nil || !strings.Contains(err.Error(), "--format") {
+			t.Errorf("%s gives %v, %v", text, f, err)
+		}
+	}
+}
+
+// A schema that is too large for a property is left out of it, and asked for.
+func TestLargeSchemasStayOutOfTables(t *testing.T) {
+	var doc strings.Builder
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 50_000 {
+		fmt.Fprintf(&doc, "%016x", rng.Uint64())
+	}
+	made, err := format.Parse("avro-raw", format.Options{Schemas: []string{`{"type":"record","name":"R","doc":"` + doc.String() + `","fields":[{"name":"n","type":"long"}]}`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := made.String(); got != `{"format":"avro-raw"}` {
+		t.Errorf("a property of %d bytes", len(got))
+	}
+	if _, err := format.Of(map[string]string{format.Property("app"): made.String()}, "app", registry.Config{}); err == nil || !strings.Contains(err.Error(), "avro-raw needs a schema file; say how") {
+		t.Errorf("Of = %v", err)
+	}
 }
 
 func TestSpecsAreChecked(t *testing.T) {

@@ -1,6 +1,7 @@
 package protobuf_test
 
 import (
+	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/sr"
 	"github.com/twmb/franz-go/pkg/sr/srfake"
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/ledgerlake/ledgerlake/decode"
 	"github.com/ledgerlake/ledgerlake/decode/decodetest"
@@ -36,15 +39,17 @@ message Order {
 }
 message Tree { int32 v = 1; Tree left = 2; }`
 
-// served gives a registry with the schema, and its id.
-func served(t testing.TB) (*registry.Client, int) {
+const placeText = `syntax = "proto3"; package geo; message Place { double lat = 1; }`
+
+// served gives a registry with a schema that imports geo/place.proto, and its id.
+func served(t testing.TB, schema, place string) (*registry.Client, int) {
 	t.Helper()
 	srv := srfake.New()
 	t.Cleanup(srv.Close)
-	if _, _, err := srv.RegisterSchema("place", sr.Schema{Type: sr.TypeProtobuf, Schema: `syntax = "proto3"; package geo; message Place { double lat = 1; }`}); err != nil {
+	if _, _, err := srv.RegisterSchema("place", sr.Schema{Type: sr.TypeProtobuf, Schema: place}); err != nil {
 		t.Fatal(err)
 	}
-	id, _, err := srv.RegisterSchema("orders-value", sr.Schema{Type: sr.TypeProtobuf, Schema: schemaText,
+	id, _, err := srv.RegisterSchema("orders-value", sr.Schema{Type: sr.TypeProtobuf, Schema: schema,
 		References: []sr.SchemaReference{{Name: "geo/place.proto", Subject: "place", Version: 1}}})
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +87,7 @@ const order = "\x02\x02"
 
 func orders(t testing.TB) (d decode.Decoder, names []string, id int) {
 	t.Helper()
-	reg, id := served(t)
+	reg, id := served(t, schemaText, placeText)
 	f := protobuf.Confluent(reg, "orders-value", "shop.Order")
 	schema, err := f.Columns(t.Context(), nil)
 	if err != nil {
@@ -192,7 +197,7 @@ func TestHostileMessages(t *testing.T) {
 	if err := d.Append(framed(id, order, []byte(strings.Repeat(string(str(3, num(1, 7))), 100_000)))); err != nil {
 		t.Error(err)
 	}
-	reg, id := served(t)
+	reg, id := served(t, schemaText, placeText)
 	var wide []arrow.Field
 	for i := range 1000 {
 		wide = append(wide, arrow.Field{Name: fmt.Sprint("w", i), Type: arrow.PrimitiveTypes.Int64, Nullable: true})
@@ -207,8 +212,55 @@ func TestHostileMessages(t *testing.T) {
 	}
 }
 
+// Serializers register a schema as a descriptor in base64, and Google's Python library leaves JSON names out of it. What
+// it imports may be text, or the same.
+func TestSchemasInBase64(t *testing.T) {
+	field := func(name string, n int32, typ descriptorpb.FieldDescriptorProto_Type, of string) *descriptorpb.FieldDescriptorProto {
+		f := &descriptorpb.FieldDescriptorProto{Name: &name, Number: &n, Type: &typ, Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()}
+		if of != "" {
+			f.TypeName = &of
+		}
+		return f
+	}
+	text := func(fd *descriptorpb.FileDescriptorProto) string {
+		raw, err := proto.Marshal(fd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return base64.StdEncoding.EncodeToString(raw)
+	}
+	place := text(&descriptorpb.FileDescriptorProto{Name: proto.String("elsewhere.proto"), Package: proto.String("geo"), Syntax: proto.String("proto3"),
+		MessageType: []*descriptorpb.DescriptorProto{{Name: proto.String("Place"), Field: []*descriptorpb.FieldDescriptorProto{
+			field("lat", 1, descriptorpb.FieldDescriptorProto_TYPE_DOUBLE, ""), field("lon", 2, descriptorpb.FieldDescriptorProto_TYPE_DOUBLE, "")}}}})
+	order := text(&descriptorpb.FileDescriptorProto{Name: proto.String("shop.proto"), Package: proto.String("shop"), Syntax: proto.String("proto3"),
+		Dependency: []string{"geo/place.proto", "google/protobuf/timestamp.proto"},
+		MessageType: []*descriptorpb.DescriptorProto{{Name: proto.String("Outer"), NestedType: []*descriptorpb.DescriptorProto{{Name: proto.String("Order"),
+			Field: []*descriptorpb.FieldDescriptorProto{field("order_id", 1, descriptorpb.FieldDescriptorProto_TYPE_INT64, ""),
+				field("at", 2, descriptorpb.FieldDescriptorProto_TYPE_MESSAGE, ".google.protobuf.Timestamp"),
+				field("place", 3, descriptorpb.FieldDescriptorProto_TYPE_MESSAGE, ".geo.Place")}}}}}})
+	for _, place := range []string{place, `syntax = "proto3"; package geo; message Place { double lat = 1; double lon = 2; }`} {
+		reg, id := served(t, order, place)
+		f := protobuf.Confluent(reg, "", "")
+		value := framed(id, "\x04\x00\x00", num(1, 7), str(2, num(1, 3)), str(3))
+		s, err := f.Columns(t.Context(), [][]byte{value})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := f.NewDecoder(s)
+		if err == nil {
+			err = d.Append(value)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := row(d, []string{"id", "at", "place"}, 0), "map[at:3000000 id:7 place:map[lat:f:0000000000000000 lon:f:0000000000000000]]"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
 func TestSchemasOfTheRegistry(t *testing.T) {
-	reg, id := served(t)
+	reg, id := served(t, schemaText, placeText)
 	f := protobuf.Confluent(reg, "", "")
 	s, err := f.Columns(t.Context(), [][]byte{[]byte("x"), framed(id, "\x04\x00\x00", nil)}) // Other.Inner
 	if err != nil || s.NumFields() != 1 || s.Field(0).Name != "s" {

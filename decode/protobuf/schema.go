@@ -2,13 +2,16 @@ package protobuf
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/bufbuild/protocompile"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/ledgerlake/ledgerlake/internal/registry"
@@ -47,15 +50,45 @@ func compileText(s *registry.Schema) (protoreflect.FileDescriptor, error) {
 	for _, r := range s.Refs {
 		sources[r.Name] = r.Text
 	}
-	c := protocompile.Compiler{
-		Resolver:       protocompile.WithStandardImports(&protocompile.SourceResolver{Accessor: protocompile.SourceAccessorFromMap(sources)}),
-		MaxParallelism: 1,
-	}
+	c := protocompile.Compiler{Resolver: protocompile.WithStandardImports(resolver(sources)), MaxParallelism: 1}
 	files, err := c.Compile(context.Background(), rootFile)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSchema, err)
 	}
 	return files[0], nil
+}
+
+// resolver finds files by the names of imports.
+type resolver map[string]string
+
+// FindFileByPath gives the text of a file, or its descriptor: serializers register that in base64, and not every
+// registry makes text of it.
+func (r resolver) FindFileByPath(path string) (protocompile.SearchResult, error) {
+	text, ok := r[path]
+	if !ok {
+		return protocompile.SearchResult{}, protoregistry.NotFound
+	}
+	var fd descriptorpb.FileDescriptorProto
+	if raw, err := base64.StdEncoding.DecodeString(text); err == nil && proto.Unmarshal(raw, &fd) == nil {
+		fd.Name = proto.String(path)
+		nameJSON(fd.GetMessageType(), fd.GetExtension())
+		return protocompile.SearchResult{Proto: &fd}, nil
+	}
+	return protocompile.SearchResult{Source: strings.NewReader(text)}, nil
+}
+
+// nameJSON gives fields a JSON name where the descriptor has none, as Google's Python library leaves it: the compiler
+// takes them for fields of one and the same empty name. Nothing here reads JSON names, so any that differ will do.
+func nameJSON(messages []*descriptorpb.DescriptorProto, fields []*descriptorpb.FieldDescriptorProto) {
+	for _, f := range fields {
+		if f.GetJsonName() == "" {
+			f.JsonName = proto.String(f.GetName())
+		}
+	}
+	for _, m := range messages {
+		nameJSON(nil, m.GetField())
+		nameJSON(m.GetNestedType(), m.GetExtension())
+	}
 }
 
 // at finds the message of an index: the place in the file, then in each message above.

@@ -21,6 +21,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/broker/local"
 	"github.com/ledgerlake/ledgerlake/committer"
+	"github.com/ledgerlake/ledgerlake/decode/format"
 	"github.com/ledgerlake/ledgerlake/decode/transform"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
@@ -50,6 +51,7 @@ type world struct {
 	source broker.Source
 	spec   transform.Spec
 	want   [partitions][]entry // by offset
+	format *format.Format      // of values; nil: JSON
 	paused *view               // a read that rests while the others go on; nil: none
 	trace  []string
 }
@@ -148,12 +150,16 @@ func (w *world) tierWith(faults int) {
 	if source == nil {
 		source = w.log
 	}
-	tr, err := tiering.Open(w.t.Context(), tiering.Config{
+	cfg := tiering.Config{
 		Source: source, Topic: topic, App: topic, Table: w.table, Format: tiering.FormatJSON,
 		RetryBase: time.Microsecond, RetryMax: time.Millisecond, Transform: w.spec,
 		Committer: committer.NewDirect(w.table.Log), UntilEnd: true, MaxRows: 1 + w.rng.IntN(60),
 		DeadLetterStore: func(context.Context) (objstore.Store, error) { return w.dead, nil },
-	})
+	}
+	if w.format != nil {
+		cfg.NewDecoder, cfg.Properties = w.format.NewDecoder, map[string]string{format.Property(topic): w.format.String()}
+	}
+	tr, err := tiering.Open(w.t.Context(), cfg)
 	if err == nil {
 		err = errors.Join(tr.Run(w.t.Context()), tr.Close())
 	}
