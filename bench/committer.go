@@ -7,6 +7,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -74,12 +75,15 @@ func RunCommitter(ctx context.Context, cfg Config) (*Report, error) {
 		return nil, err
 	}
 	defer remove()
-	stores, closeStores, err := commitStores(ctx, scratch)
+	r := &Report{Scenario: "committer", Machine: machine(), Time: time.Now().UTC()}
+	stores, closeStores, err := commitStores(ctx, r, scratch)
 	if err != nil {
 		return nil, err
 	}
 	defer closeStores()
-	r := &Report{Scenario: "committer", Machine: machine(), Time: time.Now().UTC()}
+	if err := knownCases(cfg, stores); err != nil {
+		return nil, err
+	}
 	results := map[string][]*commitResult{}
 	for round := range cfg.Rounds {
 		for _, s := range stores {
@@ -96,6 +100,7 @@ func RunCommitter(ctx context.Context, cfg Config) (*Report, error) {
 					return 0, 0, err
 				})
 				if errors.Is(err, errNotInstalled) {
+					r.missing(name)
 					continue
 				}
 				if err != nil {
@@ -115,6 +120,22 @@ func RunCommitter(ctx context.Context, cfg Config) (*Report, error) {
 		}
 	}
 	return r, nil
+}
+
+// knownCases refuses a case that no store has.
+func knownCases(cfg Config, stores []*commitStore) error {
+	var names []string
+	for _, s := range stores {
+		for _, side := range commitSides(s) {
+			names = append(names, s.name+": "+side.name)
+		}
+	}
+	for _, c := range cfg.Cases {
+		if !slices.Contains(names, c) {
+			return fmt.Errorf("bench: no case %q; there are %s", c, strings.Join(names, ", "))
+		}
+	}
+	return nil
 }
 
 func commitSides(s *commitStore) []commitSide {

@@ -64,14 +64,12 @@ func (s *slowStore) PutIfAbsent(ctx context.Context, key string, data []byte) er
 }
 
 // commitStores gives a folder, and an S3 server that it starts when one is installed.
-func commitStores(ctx context.Context, scratch string) ([]*commitStore, func(), error) {
-	py := os.Getenv("LEDGERLAKE_PYTHON")
-	if py == "" {
-		py = filepath.Join(".cache", "venv", "bin", "python")
-	}
+func commitStores(ctx context.Context, r *Report, scratch string) ([]*commitStore, func(), error) {
+	py, _ := pythonOf("venv")
 	out := []*commitStore{{name: "folder", root: filepath.Join(scratch, "lake"), py: py}}
-	server := filepath.Join(".cache", "bin", "versitygw")
-	if _, err := os.Stat(server); err != nil {
+	server, ok := installed("bin", "versitygw")
+	if !ok {
+		r.missing("the S3 server versitygw, and so what writes to it,")
 		return out, func() {}, nil
 	}
 	data := filepath.Join(scratch, "s3")
@@ -104,7 +102,7 @@ func commitStores(ctx context.Context, scratch string) ([]*commitStore, func(), 
 		opts: openstore.Options{S3Endpoint: endpoint, S3Region: "us-east-1", S3PathStyle: true, S3AccessKey: "benchkey", S3SecretKey: "benchsecret"},
 		env: []string{"AWS_ENDPOINT_URL=" + endpoint, "AWS_ACCESS_KEY_ID=benchkey", "AWS_SECRET_ACCESS_KEY=benchsecret", "AWS_REGION=us-east-1",
 			"AWS_ALLOW_HTTP=true", "AWS_EC2_METADATA_DISABLED=true"}}
-	locked, stopLock, err := withLockTable(s3, scratch)
+	locked, stopLock, err := withLockTable(r, s3, scratch)
 	if err != nil {
 		stop()
 		return nil, nil, err
@@ -117,8 +115,9 @@ func commitStores(ctx context.Context, scratch string) ([]*commitStore, func(), 
 
 // withLockTable gives the same store with a lock table before it, on a DynamoDB server that it starts; nil when there is
 // none.
-func withLockTable(s3 *commitStore, scratch string) (*commitStore, func(), error) {
-	if found, _ := filepath.Glob(filepath.Join(".cache", "npm", "dynalite-*", "installed")); len(found) == 0 {
+func withLockTable(r *Report, s3 *commitStore, scratch string) (*commitStore, func(), error) {
+	if _, ok := installed("npm", "dynalite-*", "installed"); !ok {
+		r.missing("the DynamoDB server dynalite, and so the lock table,")
 		return nil, func() {}, nil
 	}
 	addr, err := freeAddr()
@@ -131,7 +130,8 @@ func withLockTable(s3 *commitStore, scratch string) (*commitStore, func(), error
 		return nil, nil, fmt.Errorf("start dynalite: %w\n%s", err, bytes.TrimSpace(out))
 	}
 	l := *s3
-	l.name, l.root, l.lock, l.py = "versitygw and dynalite", s3.root+"/locked", true, filepath.Join(".cache", "venv-dynamo", "bin", "python")
+	l.name, l.root, l.lock = "versitygw and dynalite", s3.root+"/locked", true
+	l.py, _ = pythonOf("venv-dynamo")
 	l.opts.LogStore, l.opts.DynamoEndpoint, l.opts.DynamoTable, l.opts.DynamoCreate = "dynamodb", "http://"+addr, "delta_log", true
 	l.env = append(slices.Clone(s3.env), "AWS_S3_LOCKING_PROVIDER=dynamodb", "DELTA_DYNAMO_TABLE_NAME=delta_log", "AWS_ENDPOINT_URL_DYNAMODB=http://"+addr)
 	return &l, func() { _ = exec.Command(script, "stop", "dynalite", dir).Run() }, nil

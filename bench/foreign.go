@@ -36,12 +36,8 @@ func foreignEngines() []foreignEngine {
 // python runs a script with the interpreter of the repository's environment, or of LEDGERLAKE_PYTHON.
 func python(script string) func(c *logCase) (string, []string, bool) {
 	return func(c *logCase) (string, []string, bool) {
-		at := os.Getenv("LEDGERLAKE_PYTHON")
-		if at == "" {
-			at = filepath.Join(".cache", "venv", "bin", "python")
-		}
-		_, err := os.Stat(at)
-		return at, []string{"-c", pythonHead + script + pythonTail, c.path, c.nothing()}, err == nil
+		at, ok := pythonOf("venv")
+		return at, []string{"-c", pythonHead + script + pythonTail, c.path, c.nothing()}, ok
 	}
 }
 
@@ -70,6 +66,7 @@ print(json.dumps({"files": n, "seconds": time.perf_counter() - wall, "cpuSeconds
 func (e foreignEngine) run(ctx context.Context, r *Report, c *logCase, round int) error {
 	name, args, ok := e.command(c)
 	if !ok {
+		r.missing(e.name)
 		return nil
 	}
 	cmd := exec.CommandContext(ctx, name, args...)
@@ -89,7 +86,9 @@ func (e foreignEngine) run(ctx context.Context, r *Report, c *logCase, round int
 		Files               int
 		Seconds, CPUSeconds float64
 	}
-	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+	said := bytes.TrimSpace(out.Bytes())
+	said = said[bytes.LastIndexByte(said, '\n')+1:] // an engine may have had something to say before
+	if err := json.Unmarshal(said, &got); err != nil {
 		return fmt.Errorf("%s on %q said %.200q: %w", e.name, c.name, out.String(), err)
 	}
 	s := Sample{Case: e.name + " process, " + c.name, Round: round, Records: int64(c.adds), Bytes: c.bytes, Seconds: got.Seconds, CPUSeconds: got.CPUSeconds}

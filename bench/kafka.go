@@ -66,7 +66,6 @@ type topicLoad struct {
 	next       func([]byte) []byte
 	id         func([]byte) []byte
 	producer   *kafka.Producer
-	buf        []byte
 
 	mu    sync.Mutex
 	want  content

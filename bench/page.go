@@ -2,18 +2,19 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
 
 // PageInfo is what a page of results says beside the results.
 type PageInfo struct {
-	Commit string // of this program
 	Prices Prices // of the estimate of costs
 }
 
@@ -55,8 +56,14 @@ func ReadReport(file string) (*Report, error) {
 	if r.Scenario == "" || len(r.Samples) == 0 {
 		return nil, fmt.Errorf("%s is no report of ledgerlake bench: it has no scenario or no samples", file)
 	}
+	if !scenarioName.MatchString(r.Scenario) {
+		return nil, fmt.Errorf("%s is no report of ledgerlake bench: scenario %q", file, r.Scenario)
+	}
 	return r, nil
 }
+
+// scenarioName is what may become the name of a file.
+var scenarioName = regexp.MustCompile(`^[a-z]+$`)
 
 // WritePage makes README.md in a folder, with a plot a measure and the reports themselves, so that every figure on the
 // page can be traced to its samples.
@@ -68,12 +75,15 @@ func WritePage(dir string, reports []*Report, info PageInfo) error {
 		return err
 	}
 	var page bytes.Buffer
-	fmt.Fprintf(&page, "# Benchmarks, %s\n\nCommit %s, on %s. Every figure is a median; samples are in the JSON files beside this page.\n",
-		reports[0].Time.Format("2006-01-02"), info.Commit, reports[0].Machine)
+	fmt.Fprintf(&page, "# Benchmarks, %s\n\nEvery figure is a median; samples are in the JSON files beside this page.\n", reports[0].Time.Format("2006-01-02"))
 	page.WriteString("Bars compare within a group, whiskers are the least and the most of the runs. `ledgerlake bench` makes the reports, `ledgerlake bench report` this page.\n")
 	writeGoals(&page, reports)
-	for _, r := range reports {
-		if err := writeScenario(&page, dir, r); err != nil {
+	for i, r := range reports {
+		name := r.Scenario
+		if slices.ContainsFunc(reports[:i], func(o *Report) bool { return o.Scenario == name }) {
+			name = fmt.Sprintf("%s-run%d", r.Scenario, i+1)
+		}
+		if err := writeScenario(&page, dir, name, r); err != nil {
 			return err
 		}
 	}
@@ -95,12 +105,13 @@ func writeGoals(page *bytes.Buffer, reports []*Report) {
 	}
 }
 
-func writeScenario(page *bytes.Buffer, dir string, r *Report) error {
-	fmt.Fprintf(page, "\n## %s\n\n", r.Scenario)
+// writeScenario adds a report to the page; the files beside it begin with name.
+func writeScenario(page *bytes.Buffer, dir, name string, r *Report) error {
+	fmt.Fprintf(page, "\n## %s\n\n%s, commit %s, on %s\n\n", r.Scenario, r.Time.Format("2006-01-02 15:04 MST"), cmp.Or(r.Commit, "not recorded"), r.Machine)
 	for _, n := range r.Notes {
 		fmt.Fprintf(page, "- %s\n", n)
 	}
-	f, err := os.Create(filepath.Join(dir, r.Scenario+".json"))
+	f, err := os.Create(filepath.Join(dir, name+".json"))
 	if err != nil {
 		return err
 	}
@@ -112,15 +123,15 @@ func writeScenario(page *bytes.Buffer, dir string, r *Report) error {
 		if len(groups) == 0 {
 			continue
 		}
-		name := fmt.Sprintf("%s-%d.svg", r.Scenario, i)
+		file := fmt.Sprintf("%s-%d.svg", name, i)
 		var plot bytes.Buffer
 		if err := writePlot(&plot, r.Scenario+": "+m.name, groups); err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), plot.Bytes(), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, file), plot.Bytes(), 0o644); err != nil {
 			return err
 		}
-		fmt.Fprintf(page, "\n![%s: %s](%s)\n", r.Scenario, m.name, name)
+		fmt.Fprintf(page, "\n![%s: %s](%s)\n", r.Scenario, m.name, file)
 	}
 	page.WriteString("\n<details><summary>All figures</summary>\n\n```\n")
 	if err := r.WriteText(page); err != nil {

@@ -13,7 +13,7 @@ import (
 
 func TestPageShowsEachFigureAndWhatWasMissed(t *testing.T) {
 	r := &Report{
-		Scenario: "ingest", Machine: "a <machine>", Time: time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC), Notes: []string{"a note"},
+		Scenario: "ingest", Machine: "a machine", Commit: "abc", Time: time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC), Notes: []string{"a note"},
 		Samples: []Sample{
 			{Case: "ledgerlake, web x1", Seconds: 2, CPUSeconds: 1, Records: 4000, Bytes: 1e6, MaxMB: 50, FileBytes: 5e5},
 			{Case: "ledgerlake, web x1", Round: 1, Seconds: 1, CPUSeconds: 1, Records: 4000, Bytes: 1e6, MaxMB: 60, FileBytes: 5e5},
@@ -24,15 +24,15 @@ func TestPageShowsEachFigureAndWhatWasMissed(t *testing.T) {
 	r.atLeast("a goal that holds", 2, 4)
 	r.atMost("a goal that does not", 2, 4)
 	dir := t.TempDir()
-	if err := WritePage(dir, []*Report{r}, PageInfo{Commit: "abc", Prices: DefaultPrices()}); err != nil {
+	if err := WritePage(dir, []*Report{r}, PageInfo{Prices: DefaultPrices()}); err != nil {
 		t.Fatal(err)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"| ingest | a goal that holds | 2.00 | 4.00 | met |", "| ingest | a goal that does not | 2.00 | 4.00 | **missed** |", "Commit abc", "- a note",
-		"(ingest-0.svg)", "| web x1 | peer & co | 8000 |", "700/900/1000"} {
+	for _, want := range []string{"| ingest | a goal that holds | 2.00 | 4.00 | met |", "| ingest | a goal that does not | 2.00 | 4.00 | **missed** |", "commit abc, on a machine", "- a note",
+		"(ingest-0.svg)", "| web x1 | peer & co | 8000 |", "700.0/900.0/1000.0"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page lacks %q:\n%s", want, page)
 		}
@@ -61,13 +61,30 @@ func TestPageShowsEachFigureAndWhatWasMissed(t *testing.T) {
 }
 
 func TestReadReportRefusesOtherFiles(t *testing.T) {
-	for _, text := range []string{"", "{}", "[1]", `{"scenario":"x"}`} {
+	for _, text := range []string{"", "{}", "[1]", `{"scenario":"x"}`, `{"scenario":"../../evil","samples":[{}]}`} {
 		name := filepath.Join(t.TempDir(), "r.json")
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := ReadReport(name); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// Two reports of one scenario keep files of their own, so that each figure can be traced to its samples.
+func TestPageOfTwoRunsOfOneScenario(t *testing.T) {
+	dir := t.TempDir()
+	run := func(seconds float64) *Report {
+		return &Report{Scenario: "log", Samples: []Sample{{Case: "ledgerlake", Seconds: seconds, Records: 10, Bytes: 10, CPUSeconds: 1}}}
+	}
+	if err := WritePage(dir, []*Report{run(1), run(2)}, PageInfo{Prices: DefaultPrices()}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]float64{"log.json": 1, "log-run2.json": 2} {
+		r, err := ReadReport(filepath.Join(dir, name))
+		if err != nil || r.Samples[0].Seconds != want {
+			t.Errorf("%s: %+v, %v", name, r, err)
 		}
 	}
 }

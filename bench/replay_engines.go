@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 )
 
@@ -86,26 +85,18 @@ print(json.dumps({"rows": rows, "seconds": time.perf_counter() - wall, "cpuSecon
 `
 )
 
-// interpreter is the Python of the repository's environment, or that of LEDGERLAKE_PYTHON.
+// interpreter is the Python that has the engine.
 func (e replayEngine) interpreter() (string, bool) {
-	at := os.Getenv("LEDGERLAKE_PYTHON")
-	if at == "" || e.name == "Spark" {
-		cache, venv := os.Getenv("LEDGERLAKE_CACHE"), "venv"
-		if cache == "" {
-			cache = ".cache"
-		}
-		if e.name == "Spark" {
-			venv = "venv-spark"
-		}
-		at = filepath.Join(cache, venv, "bin", "python")
+	if e.name == "Spark" {
+		return pythonOf("venv-spark")
 	}
-	_, err := os.Stat(at)
-	return at, err == nil
+	return pythonOf("venv")
 }
 
 func (e replayEngine) replay(ctx context.Context, r *Report, c *replayCase, shape string, columns []string, round int) error {
 	at, ok := e.interpreter()
 	if !ok {
+		r.missing(e.name)
 		return nil
 	}
 	cmd := exec.CommandContext(ctx, at, "-c", replayHead+e.script+replayTail, c.path, strings.Join(columns, ","))
@@ -113,6 +104,7 @@ func (e replayEngine) replay(ctx context.Context, r *Report, c *replayCase, shap
 	cmd.Stdout, cmd.Stderr = &out, &fault
 	if err := cmd.Run(); err != nil {
 		if bytes.Contains(fault.Bytes(), []byte("ModuleNotFoundError")) {
+			r.missing(e.name)
 			return nil
 		}
 		return fmt.Errorf("%s, %s: %w: %s", e.name, shape, err, bytes.TrimSpace(fault.Bytes()))

@@ -42,6 +42,7 @@ type Goal struct {
 type Report struct {
 	Scenario string    `json:"scenario"`
 	Machine  string    `json:"machine"`
+	Commit   string    `json:"commit,omitempty"` // of the program that measured
 	Time     time.Time `json:"time"`
 	Samples  []Sample  `json:"samples"`
 	Goals    []Goal    `json:"goals"`
@@ -147,6 +148,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	if err := tw.Flush(); err != nil {
 		return err
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintf(w, "note: %s\n", n)
 	}
 	for _, g := range r.Goals {
 		verdict := "MET"

@@ -18,16 +18,17 @@ import (
 type benchScenario struct {
 	name, about string
 	run         func(context.Context, bench.Config) (*bench.Report, error)
+	flags       []string // those beyond the ones of every scenario
 }
 
 var benchScenarios = []benchScenario{
-	{"log", "append to the embedded log, beside plain sequential writes of the same bytes", bench.RunLog},
-	{"tiering", "log to Delta table, beside the same pipeline with encoding/json maps and arrow-go defaults", bench.RunTiering},
-	{"deltalog", "a Delta log of 300,000 files becomes a snapshot, beside an encoding/json loop, delta-rs and DuckDB", bench.RunDeltalog},
-	{"committer", "32 writers of one table, through a group of committers, beside direct commits and delta-rs", bench.RunCommitter},
-	{"replay", "a table into Arrow, beside delta-rs, polars, DuckDB (and Spark with LEDGERLAKE_SPARK=1); an offset among 100,000 files; the seam", bench.RunReplay},
-	{"broker", "produce and consume through the Kafka port at 1, 12 and 1,000 partitions, beside a real Kafka", bench.RunBroker},
-	{"ingest", "a real Kafka's topic to Delta table, beside kafka-delta-ingest (--reference-bin) and the plain pipeline", bench.RunIngest},
+	{"log", "append to the embedded log, beside plain sequential writes of the same bytes", bench.RunLog, nil},
+	{"tiering", "log to Delta table, beside the same pipeline with encoding/json maps and arrow-go defaults", bench.RunTiering, nil},
+	{"deltalog", "a Delta log of 300,000 files becomes a snapshot, beside an encoding/json loop, delta-rs and DuckDB", bench.RunDeltalog, nil},
+	{"committer", "32 writers of one table, through a group of committers, beside direct commits and delta-rs", bench.RunCommitter, []string{"case"}},
+	{"replay", "a table into Arrow, beside delta-rs, polars, DuckDB (and Spark with LEDGERLAKE_SPARK=1); an offset among 100,000 files; the seam", bench.RunReplay, nil},
+	{"broker", "produce and consume through the Kafka port at 1, 12 and 1,000 partitions, beside a real Kafka", bench.RunBroker, nil},
+	{"ingest", "a real Kafka's topic to Delta table, beside kafka-delta-ingest (--reference-bin) and the plain pipeline", bench.RunIngest, []string{"case", "full", "reference-bin", "reference-note", "own-bin"}},
 }
 
 func newBench() *cobra.Command {
@@ -53,24 +54,31 @@ func newBench() *cobra.Command {
 			if i < 0 {
 				return fmt.Errorf("no scenario %q; there are %s", args[0], strings.Join(names, ", "))
 			}
+			for _, flag := range []string{"case", "full", "reference-bin", "reference-note", "own-bin"} {
+				if uses := benchScenarios[i].flags; cmd.Flags().Changed(flag) && !slices.Contains(uses, flag) {
+					return fmt.Errorf("scenario %s does not use --%s", args[0], flag)
+				}
+			}
 			stop, err := startProfile(profile)
 			if err != nil {
 				return err
 			}
 			report, err := benchScenarios[i].run(cmd.Context(), cfg)
-			if err = errors.Join(err, stop()); err != nil {
+			if err = errors.Join(err, stop()); report == nil {
 				return err
 			}
+			// What was measured before a case failed is shown all the same.
+			report.Commit = version
 			if file != "" {
-				f, err := os.Create(file)
-				if err != nil {
-					return fmt.Errorf("write report: %w", err)
+				f, fault := os.Create(file)
+				if fault != nil {
+					return errors.Join(err, fmt.Errorf("write report: %w", fault))
 				}
-				if err := errors.Join(report.WriteJSON(f), f.Close()); err != nil {
-					return fmt.Errorf("write report: %w", err)
+				if fault := errors.Join(report.WriteJSON(f), f.Close()); fault != nil {
+					return errors.Join(err, fmt.Errorf("write report: %w", fault))
 				}
 			}
-			return report.WriteText(cmd.OutOrStdout())
+			return errors.Join(report.WriteText(cmd.OutOrStdout()), err)
 		},
 	}
 	cmd.AddCommand(newBenchReport())

@@ -7,7 +7,7 @@ import (
 )
 
 func newBenchReport() *cobra.Command {
-	info := bench.PageInfo{Commit: version, Prices: bench.DefaultPrices()}
+	info := bench.PageInfo{Prices: bench.DefaultPrices()}
 	var out string
 	cmd := &cobra.Command{
 		Use:     "report FILE...",
@@ -28,7 +28,6 @@ func newBenchReport() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&out, "out", "docs/benchmarks", "folder of the page; files of the same names are replaced")
-	f.StringVar(&info.Commit, "commit", info.Commit, "commit that was measured")
 	f.Float64Var(&info.Prices.CPUHour, "price-cpu-hour", info.Prices.CPUHour, "dollars for an hour of one processor")
 	f.Float64Var(&info.Prices.Put1000, "price-put-1000", info.Prices.Put1000, "dollars for 1,000 puts into the object store")
 	f.Float64Var(&info.Prices.StorageTBMo, "price-tb-month", info.Prices.StorageTBMo, "dollars for storing a terabyte for a month")

@@ -195,9 +195,9 @@ func (f *sourceFlags) openPulsar(ctx context.Context, source string) (*stream, e
 func (s *stream) offsetOfID(ctx context.Context, text string) (string, error) {
 	src, ok := s.source.(*pulsar.Source)
 	if !ok {
-		return "", errors.New("a message id names a place in a topic of Pulsar: SOURCE must be pulsar://...")
+		return "", errors.New("a message id names a place in a topic of Pulsar: SOURCE must be a pulsar:// address")
 	}
-	bad := fmt.Errorf("%q: want id:LEDGER:ENTRY, id:LEDGER:ENTRY:BATCH, or id:PARTITION@ before these", text)
+	bad := fmt.Errorf("%q: want id:[PARTITION@]LEDGER:ENTRY[:BATCH], with a partition in a partitioned topic", text)
 	rest := strings.TrimPrefix(text, "id:")
 	tp := record.TopicPartition{Topic: s.topic}
 	if p, r, ok := strings.Cut(rest, "@"); ok {

@@ -15,7 +15,7 @@ import (
 func TestBenchScenarios(t *testing.T) {
 	for _, args := range [][]string{
 		{"tiering", "--records", "5000"},
-		{"ingest", "--records", "20000", "--case", "event x12"},
+		{"ingest", "--records", "20000", "--case", "event x12,web x12"},
 	} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			if args[0] == "ingest" {
