@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/ledgerlake/ledgerlake/decode"
+	"github.com/ledgerlake/ledgerlake/decode/transform"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
@@ -252,10 +253,11 @@ func (r *replay) rows(ctx context.Context, snap *deltalog.Snapshot, chunk []lett
 	if err != nil {
 		return nil, nil, err
 	}
-	decoder, err := r.cfg.NewDecoder(payload)
+	decoder, err := r.decoder(payload)
 	if err != nil {
 		return nil, nil, err
 	}
+	whole, _ := decoder.(decode.RecordDecoder)
 	sys := table.NewSystemColumns(r.cfg.Table.Names)
 	var gone []place
 	for i := range chunk {
@@ -274,7 +276,12 @@ func (r *replay) rows(ctx context.Context, snap *deltalog.Snapshot, chunk []lett
 		if r.cfg.Change != nil {
 			drop, err = r.cfg.Change(ctx, l.partition, &rec)
 		}
-		if err == nil && !drop {
+		switch {
+		case err != nil || drop:
+		case whole != nil:
+			whole.Begin(l.partition, record.BatchHeader{LeaderEpoch: -1}) // a letter does not tell it
+			err = whole.AppendRecord(&rec)
+		default:
 			err = decoder.Append(rec.Value)
 		}
 		switch {
@@ -297,6 +304,19 @@ func (r *replay) rows(ctx context.Context, snap *deltalog.Snapshot, chunk []lett
 	}
 	add, err := r.write(ctx, snap, payload, sys, decoder)
 	return add, gone, err
+}
+
+// decoder makes the decoder of the payload columns, with the transforms that the table records around it.
+func (r *replay) decoder(payload *arrow.Schema) (decode.Decoder, error) {
+	d, err := r.cfg.NewDecoder(payload)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := transform.Of(r.cfg.Table.Properties(), r.cfg.App)
+	if err != nil {
+		return nil, err
+	}
+	return transform.Wrap(d, payload, spec, r.cfg.Topic)
 }
 
 func (r *replay) refuse(err error) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/ledgerlake/ledgerlake/decode/transform"
 	"github.com/ledgerlake/ledgerlake/objstore/mem"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
@@ -85,6 +86,22 @@ func TestReplayLetters(t *testing.T) {
 	}
 	if letters, _ = rows(t, r.dead); len(letters) != 0 {
 		t.Errorf("%d letters are left", len(letters))
+	}
+}
+
+// A row made of a letter is what the record would have been: with the transforms that the table records (I4).
+func TestReplayLettersWithTransforms(t *testing.T) {
+	r := newRig(t, 1)
+	r.cfg.Transform = transform.Spec{Set: []transform.Field{{Property: "s", Source: "join('', ['t', to_string(n)])"}}}
+	r.log.append(t, 0, record.None, []byte(`{"n":3}`), []byte(`{"n":"no. 4"}`))
+	r.mustRun()
+	report, err := r.replay(t.Context(), tiering.ReplayConfig{Change: mend})
+	if err != nil || report.Replayed != 1 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	got, _ := rows(t, r.store)
+	if got[place{0, 0}]["s"] != "t3" || got[place{0, 1}]["s"] != "t4" || got[place{0, 1}]["_value"] != `{"n":"no. 4"}` {
+		t.Errorf("rows are %v", got)
 	}
 }
 

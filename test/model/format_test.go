@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
 
+	"github.com/ledgerlake/ledgerlake/decode"
 	"github.com/ledgerlake/ledgerlake/decode/format"
 	"github.com/ledgerlake/ledgerlake/internal/registry"
 	"github.com/ledgerlake/ledgerlake/objstore/mem"
@@ -162,5 +163,38 @@ func (w *world) rows(columns ...string) (rows, gaps []string) {
 			rows = append(rows, strings.Join(row, "|"))
 		}
 		rb.Release()
+	}
+}
+
+// A registry that cannot be asked ends a read with an error that says so, and never makes gaps of what it would have told.
+func TestReadWithoutTheRegistry(t *testing.T) {
+	w := newWorld(t, rand.New(rand.NewPCG(1, 3)))
+	srv := srfake.New()
+	made, err := format.Parse(format.AvroConfluent, format.Options{Registry: registry.Config{URLs: []string{srv.URL()}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer made.Close()
+	srv.Close()
+	w.store = mem.New()
+	w.table, err = table.Create(t.Context(), w.store, payload(), table.Config{Topic: topic, Log: quickLog(), Properties: map[string]string{format.Property(topic): made.String()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := record.NewBuilder(record.None)
+	b.Append(1000, nil, []byte{0, 0, 0, 0, 1, 2}, nil)
+	raw, err := b.Build(0)
+	if err == nil {
+		_, err = w.log.Append(t.Context(), tp(0), raw)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := w.config()
+	cfg.OnGap = func(g reader.Gap) { t.Errorf("a gap: %+v", g) }
+	_, err = open(t, cfg).Next(t.Context())
+	var away *decode.UnavailableError
+	if !errors.As(err, &away) {
+		t.Errorf("Next = %v", err)
 	}
 }

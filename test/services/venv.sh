@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the Python environment of the foreign readers and clients: venv.sh [spark|dynamo|formats]
-# formats writes Avro and Protobuf. dynamo is the last delta-rs that coordinates commits by DynamoDB, for the tests of that lock table.
+# formats writes Avro, Protobuf and CloudEvents. dynamo is the last delta-rs that coordinates commits by DynamoDB, for the tests of that lock table.
 # Its path goes to standard output. A finished environment is kept for as long as this file is the same.
 set -euo pipefail
 
@@ -11,7 +11,7 @@ readers=(deltalake==1.6.6 pyarrow==26.0.1 duckdb==1.5.5 duckdb-extension-delta==
          pytz==2026.6 polars==2.1.0 pandas==3.1.1 confluent-kafka==2.16.1)
 spark=(pyspark==4.2.0 delta-spark==4.4.0)
 dynamo=(deltalake==0.25.5 pyarrow==26.0.1)
-formats=(fastavro==1.13.1 protobuf==7.36.2 googleapis-common-protos==1.76.0 'confluent-kafka[avro,protobuf]==2.16.1')
+formats=(fastavro==1.13.1 cloudevents==2.2.0 protobuf==7.36.2 googleapis-common-protos==1.76.0 'confluent-kafka[avro,protobuf]==2.16.1')
 
 case ${1:-} in
   '') dir=$cache/venv; packages=("${readers[@]}") ;;
