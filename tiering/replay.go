@@ -39,7 +39,7 @@ type ReplayReport struct {
 	DryRun   bool           `json:"dryRun,omitempty"`
 	Letters  int64          `json:"letters"`  // of the topic
 	Replayed int64          `json:"replayed"` // rows of the table now
-	Dropped  int64          `json:"dropped"`  // as Change said
+	Dropped  int64          `json:"dropped"`  // as Change said, or the filter by which the table is filled
 	Already  int64          `json:"already"`  // were rows before: what an earlier replay left undone
 	Refused  int64          `json:"refused"`  // stay letters
 	Pending  int64          `json:"pending"`  // of offsets that the table has not decided yet
@@ -67,6 +67,10 @@ const replayRows = 20_000
 // are committed first, then their letters are taken out; a crash in between leaves both, and the next replay finds the
 // rows and takes the letters out only, so that each offset is in the table once (I3) and nothing vanishes (I7). Two
 // replays at once do not add a row twice: one of two commits is refused, and made again.
+//
+// Rows are made as tiering makes them: with the transforms and the filter that the table's properties hold for App, a
+// file for each combination of partition values, and with its NOT NULL columns kept. A table whose transforms look at
+// something of the batch that letters do not keep is refused before anything is written.
 //
 // A reader that has passed the offsets does not see the rows; whoever reads from before them does, in their place.
 func ReplayLetters(ctx context.Context, cfg ReplayConfig) (ReplayReport, error) {
@@ -182,6 +186,9 @@ func (r *replay) settle(ctx context.Context, chunk []letter) error {
 			r.report.Reasons[k] = v
 		}
 		err := r.trySettle(ctx, chunk)
+		if err != nil {
+			r.report = before // nothing of what was counted is done
+		}
 		if err == nil || ctx.Err() != nil || try == 10 || !conflicts(err) {
 			return err
 		}
@@ -203,18 +210,18 @@ func (r *replay) trySettle(ctx context.Context, chunk []letter) error {
 	if err != nil {
 		return err
 	}
-	add, gone, err := r.rows(ctx, snap, chunk, rows)
+	adds, gone, err := r.rows(ctx, snap, chunk, rows)
 	if err != nil || r.cfg.DryRun {
 		return err
 	}
-	if add != nil {
+	if len(adds) > 0 {
 		const app = "ledgerlake.replayed:"
 		last, _ := snap.Txn(app + r.cfg.App)
 		// ReadAll: a swap, or another replay, that came in between may have brought the same offsets (I3).
 		// COMMIT POINT of the rows.
 		if _, err := r.cfg.Table.Log.Commit(ctx, deltalog.Commit{
 			ReadVersion: snap.Version(), Incarnation: snap.Metadata().ID, Operation: "WRITE", ReadAll: true,
-			Parameters: map[string]string{"mode": "Append", "replay": "dead letters"}, Adds: []deltalog.Add{*add},
+			Parameters: map[string]string{"mode": "Append", "replay": "dead letters"}, Adds: adds,
 			Txns: []deltalog.Txn{{AppID: app + r.cfg.App, Version: last + 1}},
 		}); err != nil {
 			return fmt.Errorf("commit rows: %w", err)
@@ -246,19 +253,17 @@ func (r *replay) rowsThere(ctx context.Context, snap *deltalog.Snapshot, chunk [
 	return out, nil
 }
 
-// rows writes the letters that fit now into a data file, nil when there are none, and gives the places whose letters
+// rows writes the letters that fit now into data files, none when no letter does, and gives the places whose letters
 // are to go.
-func (r *replay) rows(ctx context.Context, snap *deltalog.Snapshot, chunk []letter, there []place) (*deltalog.Add, []place, error) {
-	payload, err := r.cfg.Table.PayloadSchema()
+func (r *replay) rows(ctx context.Context, snap *deltalog.Snapshot, chunk []letter, there []place) ([]deltalog.Add, []place, error) {
+	s, err := r.plan(ctx, snap)
 	if err != nil {
 		return nil, nil, err
 	}
-	decoder, err := r.decoder(payload)
+	to, err := s.newRows(0)
 	if err != nil {
 		return nil, nil, err
 	}
-	whole, _ := decoder.(decode.RecordDecoder)
-	sys := table.NewSystemColumns(r.cfg.Table.Names)
 	var gone []place
 	for i := range chunk {
 		l := &chunk[i]
@@ -276,47 +281,104 @@ func (r *replay) rows(ctx context.Context, snap *deltalog.Snapshot, chunk []lett
 		if r.cfg.Change != nil {
 			drop, err = r.cfg.Change(ctx, l.partition, &rec)
 		}
-		switch {
-		case err != nil || drop:
-		case whole != nil:
-			whole.Begin(l.partition, record.BatchHeader{LeaderEpoch: -1}) // a letter does not tell it
-			err = whole.AppendRecord(&rec)
-		default:
-			err = decoder.Append(rec.Value)
+		if err == nil && !drop {
+			err = s.replayed(to, l, &rec)
 		}
+		var fatal *transform.FatalError
 		switch {
 		case ctx.Err() != nil:
 			return nil, nil, ctx.Err()
+		case errors.As(err, &fatal):
+			return nil, nil, err
+		case errors.Is(err, decode.ErrFiltered):
+			err, drop = nil, true
 		case err != nil:
 			r.refuse(err)
 			err = nil
 			continue
-		case drop:
+		}
+		if drop {
 			r.report.Dropped++
-		default:
-			sys.Append(l.partition, &l.rec) // as it is in the log: a consumer of the history gets the same record (I4)
+		} else {
 			r.report.Replayed++
 		}
 		gone = append(gone, l.place)
 	}
-	if sys.Rows() == 0 || r.cfg.DryRun {
+	if to.sys.Rows() == 0 || r.cfg.DryRun {
 		return nil, gone, nil
 	}
-	add, err := r.write(ctx, snap, payload, sys, decoder)
-	return add, gone, err
+	adds, err := s.replayFiles(ctx, to)
+	return adds, gone, err
 }
 
-// decoder makes the decoder of the payload columns, with the transforms that the table records around it.
-func (r *replay) decoder(payload *arrow.Schema) (decode.Decoder, error) {
-	d, err := r.cfg.NewDecoder(payload)
+// plan is a session that makes rows as tiering makes them: the same columns, transforms, partition columns and rules. It
+// fetches and commits nothing.
+func (r *replay) plan(ctx context.Context, snap *deltalog.Snapshot) (*session, error) {
+	if !r.cfg.Table.Names.Ordered() {
+		return nil, errors.New("the table has no partition and offset columns, so its rows do not say which letters are in it: its letters cannot be replayed")
+	}
+	spec, err := transform.Of(snap.Metadata().Configuration, r.cfg.App)
 	if err != nil {
 		return nil, err
 	}
-	spec, err := transform.Of(r.cfg.Table.Properties(), r.cfg.App)
+	if name := spec.OfBatch(); name != "" {
+		return nil, fmt.Errorf("the table is filled by transforms or a filter that look at %s, which dead letters do not keep: its letters cannot be replayed", name)
+	}
+	s := &session{ctx: ctx, snap: snap, t: &Tierer{cfg: Config{Table: r.cfg.Table, Topic: r.cfg.Topic, App: r.cfg.App, Format: FormatJSON,
+		NewDecoder: r.cfg.NewDecoder, Transform: spec, Clock: r.cfg.Clock, Logger: r.cfg.Logger}}}
+	return s, s.planColumns()
+}
+
+// replayed adds a letter as a row, filled from rec, or says why it cannot be one.
+func (s *session) replayed(to *rows, l *letter, rec *record.Record) error {
+	if to.whole != nil {
+		to.whole.Begin(l.partition, record.BatchHeader{LeaderEpoch: -1})
+	}
+	if err := to.decode(rec); err != nil {
+		return err
+	}
+	at := to.sys.Rows()
+	to.sys.Append(l.partition, &l.rec) // as it is in the log: a consumer of the history gets the same record (I4)
+	if !s.rules {
+		return nil
+	}
+	sys, payload := to.sys.Arrays(), to.dec.Arrays()
+	bad := s.badKeys(sys, payload, at, at+1)
+	for _, i := range s.required {
+		bad = addNulls(bad, payload[i], s.payload.Field(i).Name, at, at+1)
+	}
+	if why, broken := bad[at]; broken {
+		to.sys.Truncate(at)
+		to.dec.(decode.Truncater).Truncate(at)
+		return errors.New(why)
+	}
+	return nil
+}
+
+// replayFiles writes rows into data files, one for each combination of partition values.
+func (s *session) replayFiles(ctx context.Context, from *rows) ([]deltalog.Add, error) {
+	groups, err := s.split(from)
 	if err != nil {
 		return nil, err
 	}
-	return transform.Wrap(d, payload, spec, r.cfg.Topic)
+	rb := s.batch(from)
+	defer rb.Release()
+	var adds []deltalog.Add
+	for i := range groups {
+		f, err := s.newFile(ctx, groups[i].values)
+		if err != nil {
+			return nil, err
+		}
+		if err := groups[i].write(ctx, f, rb); err != nil {
+			return nil, errors.Join(err, f.Abort())
+		}
+		add, err := f.Close(ctx)
+		if err != nil {
+			return nil, err
+		}
+		adds = append(adds, add)
+	}
+	return adds, nil
 }
 
 func (r *replay) refuse(err error) {
@@ -329,33 +391,6 @@ func (r *replay) refuse(err error) {
 	if _, ok := r.report.Reasons[reason]; ok || len(r.report.Reasons) < 20 {
 		r.report.Reasons[reason]++
 	}
-}
-
-func (r *replay) write(ctx context.Context, snap *deltalog.Snapshot, payload *arrow.Schema, sys *table.SystemColumns, decoder decode.Decoder) (*deltalog.Add, error) {
-	w, err := r.cfg.Table.NewFileWriter(ctx, table.WriterOptions{Snapshot: snap})
-	if err != nil {
-		return nil, err
-	}
-	byName := map[string]arrow.Array{}
-	for i, f := range table.SystemFields(r.cfg.Table.Names) {
-		byName[f.Name] = sys.Arrays()[i]
-	}
-	for i, a := range decoder.Arrays() {
-		byName[payload.Field(i).Name] = a
-	}
-	cols := make([]arrow.Array, w.Schema().NumFields())
-	for i, f := range w.Schema().Fields() {
-		if cols[i] = byName[f.Name]; cols[i] == nil {
-			return nil, errors.Join(fmt.Errorf("column %q cannot be made from a dead letter", f.Name), w.Abort())
-		}
-	}
-	rb := array.NewRecordBatch(w.Schema(), cols, int64(sys.Rows()))
-	defer rb.Release()
-	if err := w.Write(rb); err != nil {
-		return nil, errors.Join(err, w.Abort())
-	}
-	add, err := w.Close(ctx)
-	return &add, err
 }
 
 // takeOut removes letters, in a commit of their table.

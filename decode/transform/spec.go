@@ -184,3 +184,40 @@ func (f Field) validate() error {
 	}
 	return nil
 }
+
+// OfBatch names a source of the Spec that is known of a batch alone, not of a record that was taken out of one, as out of
+// a table; "" when there is none.
+func (s Spec) OfBatch() string {
+	var programs []*node
+	for _, f := range s.fields() {
+		if n, err := compile(f); err == nil {
+			programs = append(programs, n)
+		}
+	}
+	if s.Where != "" {
+		if n, err := compileWhere(s.Where); err == nil {
+			programs = append(programs, n)
+		}
+	}
+	for _, n := range programs {
+		if name := ofBatch(n); name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+func ofBatch(n *node) string {
+	switch {
+	case n.op == opMeta && (n.meta == metaTimestampType || n.meta == metaLeaderEpoch):
+		return "kafka." + metaNames()[n.meta]
+	case n.op == opTree && n.tree.kafka:
+		return "kafka as a whole"
+	}
+	for _, a := range n.args {
+		if name := ofBatch(a); name != "" {
+			return name
+		}
+	}
+	return ""
+}
