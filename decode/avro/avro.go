@@ -74,8 +74,9 @@ func SingleObject(schemas []string) (decode.Format, error) {
 // decoder is the part that all framings share.
 type decoder struct {
 	*sink.Batch
-	calls int
-	err   *decode.Error
+	calls  int // of skips that are under way
+	budget int // calls that the message may still make
+	err    *decode.Error
 }
 
 // maxPrograms bounds the schemas that one decoder keeps the programs of (I8).
@@ -88,7 +89,7 @@ func (d *decoder) message(p *program, value []byte, at int) error {
 		bad.Pos = at
 		return &bad
 	}
-	d.calls = 0
+	d.calls, d.budget = 0, freeCalls+callsPerByte*len(value)
 	i := d.run(p.steps, 0, len(p.steps), value, at)
 	if i >= 0 {
 		if i == len(value) {

@@ -19,6 +19,9 @@ import (
 //
 // Recursive records and unions of several types have no column type and are refused by name.
 func columns(root *node) (*arrow.Schema, error) {
+	if (widths{}).of(root) > maxColumns {
+		return nil, fmt.Errorf("%w: record %s has more than %d columns; make the table with the columns that are wanted", ErrSchema, root.name, maxColumns)
+	}
 	fields, err := fieldsOf(root, nil, "")
 	if err != nil {
 		return nil, err
@@ -27,6 +30,37 @@ func columns(root *node) (*arrow.Schema, error) {
 		return nil, fmt.Errorf("%w: record %s has no fields", ErrSchema, root.name)
 	}
 	return arrow.NewSchema(fields, nil), nil
+}
+
+// maxColumns bounds the columns at any depth: types that are used twice by each other are exponentially many (I8).
+const maxColumns = 100_000
+
+// widths remembers how many columns a type has at all depths.
+type widths map[*node]int
+
+func (w widths) of(n *node) int {
+	below := n.branches
+	switch n.kind {
+	case kindRecord:
+		for _, f := range n.fields {
+			below = append(below, f.typ)
+		}
+	case kindArray, kindMap:
+		below = []*node{n.elem}
+	case kindUnion:
+	default:
+		return 1
+	}
+	if sum, known := w[n]; known {
+		return sum
+	}
+	w[n] = 1 // a recursive one is refused elsewhere
+	sum := 1
+	for _, b := range below {
+		sum = min(sum+w.of(b), maxColumns+1)
+	}
+	w[n] = sum
+	return sum
 }
 
 func fieldsOf(rec *node, above []*node, path string) ([]arrow.Field, error) {

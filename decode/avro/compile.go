@@ -66,6 +66,7 @@ type program struct {
 type compiler struct {
 	steps  []instr
 	blank  int // cells in the body that is compiled that are filled without a byte
+	sizes  sizes
 	skips  map[*node]int
 	queued []*node
 	calls  []int // steps that call a skip which is not placed yet
@@ -73,7 +74,7 @@ type compiler struct {
 
 // compile never fails: what does not fit becomes a program that refuses each message.
 func compile(root *node, fields []*sink.Sink) *program {
-	c := &compiler{skips: map[*node]int{}}
+	c := &compiler{sizes: sizes{}, skips: map[*node]int{}}
 	if bad := c.record(root, fields, ""); bad != nil {
 		return &program{bad: bad}
 	}
@@ -181,7 +182,7 @@ func (c *compiler) value(n *node, s *sink.Sink, path string) *decode.Error {
 
 // body compiles the elements of an array or a map.
 func (c *compiler) body(n *node, s *sink.Sink, o op, path string) *decode.Error {
-	least := n.elem.atLeast(nil)
+	least := c.sizes.atLeast(n.elem)
 	if o == opMap {
 		least++
 	}
@@ -272,6 +273,9 @@ func (c *compiler) scalar(n *node, s *sink.Sink, path string) *decode.Error {
 		}
 	case kindFixed:
 		i.op = opFixed
+		if n.size == 0 {
+			c.blank++
+		}
 		switch {
 		case raw:
 		case n.logical == "decimal":

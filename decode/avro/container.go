@@ -30,23 +30,37 @@ const syncSize = 16
 
 type containers struct {
 	mu    sync.Mutex
-	known map[string]*node
+	known byText[*node]
+}
+
+// maxText bounds the texts of schemas that a cache keeps: they come with the messages (I8). One text alone may be longer.
+const maxText = 4 << 20
+
+// byText keeps what was made of schemas.
+type byText[T any] struct {
+	of   map[string]T
+	size int // bytes of the texts
+}
+
+func (c *byText[T]) put(text []byte, v T) {
+	if c.of == nil || len(c.of) >= maxPrograms || c.size+len(text) > maxText {
+		c.of, c.size = map[string]T{}, 0
+	}
+	c.of[string(text)] = v
+	c.size += len(text)
 }
 
 func (f *containers) schema(text []byte) (*node, *decode.Error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if n := f.known[string(text)]; n != nil {
+	if n := f.known.of[string(text)]; n != nil {
 		return n, nil
 	}
 	n, err := parseSchema(string(text), nil)
 	if err != nil {
 		return nil, &decode.Error{Reason: err.Error()}
 	}
-	if len(f.known) >= maxPrograms || f.known == nil {
-		f.known = map[string]*node{}
-	}
-	f.known[string(text)] = n
+	f.known.put(text, n)
 	return n, nil
 }
 
@@ -71,14 +85,14 @@ func (f *containers) NewDecoder(payload *arrow.Schema) (decode.Decoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &containerDecoder{decoder: decoder{Batch: r}, format: f, programs: map[string]*program{}}, nil
+	return &containerDecoder{decoder: decoder{Batch: r}, format: f}, nil
 }
 
 type containerDecoder struct {
 	decoder
 	format   *containers
-	programs map[string]*program // by the text of the schema
-	block    []byte              // the last block, decompressed
+	programs byText[*program]
+	block    []byte // the last block, decompressed
 }
 
 func (d *containerDecoder) Append(value []byte) error {
@@ -89,17 +103,14 @@ func (d *containerDecoder) Append(value []byte) error {
 	if bad != nil {
 		return bad
 	}
-	p := d.programs[string(h.schema)]
+	p := d.programs.of[string(h.schema)]
 	if p == nil {
 		n, bad := d.format.schema(h.schema)
 		if bad != nil {
 			return bad
 		}
-		if len(d.programs) >= maxPrograms {
-			clear(d.programs)
-		}
 		p = compile(n, d.Fields)
-		d.programs[string(h.schema)] = p
+		d.programs.put(h.schema, p)
 	}
 	data, bad := d.only(&h, value)
 	if bad != nil {

@@ -18,6 +18,12 @@ import (
 // maxCalls bounds the nesting of records of a recursive type, which is in the message's hands (I8).
 const maxCalls = 1000
 
+// Records that are skipped may be so many in a message: some, and some more for each byte of it (I8).
+const (
+	freeCalls    = 10_000
+	callsPerByte = 64
+)
+
 // fail notes what is wrong and gives the position that stands for failure.
 func (d *decoder) fail(in *instr, pos int, reason string) int {
 	d.err = &decode.Error{Reason: reason, Path: in.path, Pos: pos}
@@ -137,6 +143,9 @@ func (d *decoder) run(steps []instr, pc, end int, b []byte, i int) int {
 		case opCall:
 			if d.calls++; d.calls > maxCalls {
 				return d.fail(in, i, fmt.Sprintf("nested deeper than %d records", maxCalls))
+			}
+			if d.budget--; d.budget < 0 {
+				return d.fail(in, i, fmt.Sprintf("more than %d nested records a byte are to be passed over", callsPerByte))
 			}
 			if i = d.run(steps, in.a, len(steps), b, i); i < 0 {
 				return i
@@ -279,6 +288,9 @@ func (d *decoder) blocks(steps []instr, in *instr, pc int, b []byte, i int) int 
 		i = next
 		if size >= 0 && (in.op == opSkipArray || in.op == opSkipMap) {
 			i += size
+			continue
+		}
+		if in.op == opSkipArray && in.least == 0 { // elements without a byte
 			continue
 		}
 		for range count {

@@ -3,6 +3,7 @@ package avro
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/twmb/avro"
@@ -178,8 +179,11 @@ func (n *node) setLogical(name string) {
 	}
 }
 
-// atLeast is a lower bound of the bytes of a value.
-func (n *node) atLeast(above []*node) int {
+// sizes remembers lower bounds of records: types that share others would take a time exponential in their depth (I8).
+type sizes map[*node]int
+
+// atLeast is a lower bound of the bytes of a value; 0 only when each value of the type has none.
+func (s sizes) atLeast(n *node) int {
 	switch n.kind {
 	case kindNull:
 		return 0
@@ -188,15 +192,17 @@ func (n *node) atLeast(above []*node) int {
 	case kindDouble:
 		return 8
 	case kindFixed:
-		return n.size
+		return min(n.size, math.MaxInt32)
 	case kindRecord:
-		if slices.Contains(above, n) {
-			return 0
+		sum, known := s[n]
+		if known {
+			return sum
 		}
-		sum := 0
+		s[n] = 1 // a record that must contain itself has no value at all, so any bound is true
 		for _, f := range n.fields {
-			sum += f.typ.atLeast(append(above, n))
+			sum = min(sum+s.atLeast(f.typ), math.MaxInt32)
 		}
+		s[n] = sum
 		return sum
 	}
 	return 1

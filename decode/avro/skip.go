@@ -1,10 +1,12 @@
 package avro
 
 // skip passes over a value of which no column wants anything. Records are skipped by calls, so that recursive ones
-// end: their code is placed once, behind the program.
+// end: their code is placed once, behind the program. What never has a byte has no code, so each call takes some.
 func (c *compiler) skip(n *node) {
+	if c.sizes.atLeast(n) == 0 {
+		return
+	}
 	switch n.kind {
-	case kindNull:
 	case kindBoolean:
 		c.emit(instr{op: opSkip, a: 1})
 	case kindFloat:
@@ -18,7 +20,7 @@ func (c *compiler) skip(n *node) {
 	case kindBytes, kindString:
 		c.emit(instr{op: opSkipBytes})
 	case kindArray, kindMap:
-		i := instr{op: opSkipArray, least: n.elem.atLeast(nil)}
+		i := instr{op: opSkipArray, least: c.sizes.atLeast(n.elem)}
 		if n.kind == kindMap {
 			i.op, i.least = opSkipMap, i.least+1
 		}

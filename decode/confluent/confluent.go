@@ -1,7 +1,7 @@
 // Package confluent reads the frame that Confluent's serializers put around a value: a zero byte and the id of its
 // schema in a registry, 4 bytes, big-endian (docs.confluent.io, "Wire format"). It turns what the registry says into
-// what a decoder has to say: an id that does not exist makes a bad record, a registry that cannot be reached makes
-// none (I7).
+// what a decoder has to say: an id that does not exist, or whose schema nobody here can use, makes a bad record; a
+// registry that cannot be reached makes none (I7).
 package confluent
 
 import (
@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 
 	"github.com/ledgerlake/ledgerlake/decode"
@@ -26,7 +27,11 @@ func ID(value []byte) (int, *decode.Error) {
 	case value[0] != 0:
 		return 0, &decode.Error{Reason: fmt.Sprintf("the value begins with byte %#02x, and one with a schema id begins with 0", value[0])}
 	}
-	return int(binary.BigEndian.Uint32(value[1:])), nil
+	id := binary.BigEndian.Uint32(value[1:])
+	if id > math.MaxInt32 {
+		return 0, &decode.Error{Reason: fmt.Sprintf("schema id %d: a registry gives ids up to %d", id, math.MaxInt32), Pos: 1}
+	}
+	return int(id), nil
 }
 
 // Schemas are the schemas of one registry in the form T. Safe for concurrent use.
@@ -60,6 +65,8 @@ func (s *Schemas[T]) ByID(id int) (T, error) {
 		switch {
 		case errors.Is(err, registry.ErrUnknown):
 			return p.schema, &decode.Error{Reason: fmt.Sprintf("schema id %d: %v", id, registry.ErrUnknown), Pos: 1}
+		case errors.Is(err, registry.ErrUnfit):
+			return p.schema, &decode.Error{Reason: err.Error(), Pos: 1}
 		case err != nil:
 			return p.schema, &decode.UnavailableError{Err: err}
 		}

@@ -29,7 +29,7 @@ const base = "registry:///schema"
 // Parse parses a schema with those that it refers to by name. Nothing is loaded from elsewhere. Without $schema it is
 // of draft 7, as serializers for Kafka take it.
 func Parse(text string, refs map[string]string) (*Schema, error) {
-	doc, err := lib.UnmarshalJSON(strings.NewReader(text))
+	doc, err := read(strings.NewReader(text))
 	if err != nil {
 		return nil, invalid(err)
 	}
@@ -106,7 +106,7 @@ func (l loader) Load(at string) (any, error) {
 	}
 	for _, name := range sortedKeys(l) {
 		if at == name || strings.HasSuffix(path, "/"+strings.TrimPrefix(name, "/")) {
-			return lib.UnmarshalJSON(strings.NewReader(l[name]))
+			return read(strings.NewReader(l[name]))
 		}
 	}
 	return nil, fmt.Errorf("schema %s is not among the references", at)
@@ -114,9 +114,9 @@ func (l loader) Load(at string) (any, error) {
 
 // Validate checks a value. The error is one line.
 func (s *Schema) Validate(value []byte) error {
-	v, err := lib.UnmarshalJSON(bytes.NewReader(value))
+	v, err := read(bytes.NewReader(value))
 	if err != nil {
-		return fmt.Errorf("the value is not JSON: %w", err)
+		return err
 	}
 	err = s.root.Validate(v)
 	if err == nil {

@@ -237,6 +237,7 @@ func (d *decoder) finish(p *plan, b []byte, from int) int {
 			f.sink.Mp.Append()
 		case f.gen == p.gen:
 		case f.implicit:
+			blank++
 			if f.form != formScalar {
 				if d.nested(f, nil, 0) < 0 {
 					return d.under(f.name, -1)

@@ -12,6 +12,8 @@ import (
 // maxRefs bounds the schemas that one may refer to.
 const maxRefs = 1000
 
+var errTooManyRefs = fmt.Errorf("%w: it has more than %d references", ErrUnfit, maxRefs)
+
 // whole fetches what a schema refers to.
 func (c *Client) whole(ctx context.Context, id int, raw sr.Schema) (*Schema, error) {
 	out := &Schema{ID: id, Text: raw.Schema}
@@ -23,7 +25,7 @@ func (c *Client) whole(ctx context.Context, id int, raw sr.Schema) (*Schema, err
 	case sr.TypeJSON:
 		out.Kind = JSON
 	default:
-		return nil, fmt.Errorf("schema type %s is not known", raw.Type)
+		return nil, fmt.Errorf("%w: its type %s is not known", ErrUnfit, raw.Type)
 	}
 	l := refLoader{client: c, seen: map[string]bool{}, out: out}
 	if err := l.follow(ctx, raw.References); err != nil {
@@ -41,14 +43,20 @@ type refLoader struct {
 // follow adds the references behind those that they have themselves. A name that was seen is not followed again,
 // so circles end.
 func (l *refLoader) follow(ctx context.Context, refs []sr.SchemaReference) error {
+	if len(refs) > maxRefs { // before any is asked for
+		return errTooManyRefs
+	}
 	for _, r := range refs {
 		if l.seen[r.Name] {
 			continue
 		}
 		if l.seen[r.Name] = true; len(l.seen) > maxRefs {
-			return fmt.Errorf("more than %d references", maxRefs)
+			return errTooManyRefs
 		}
 		got, err := l.client.sr.SchemaByVersion(ctx, r.Subject, r.Version)
+		if err = judge(err); errors.Is(err, ErrUnfit) {
+			return fmt.Errorf("reference %s: %w", r.Name, err)
+		}
 		if err != nil {
 			// The schema that refers is there: what it needs was there too, and may be again.
 			return fmt.Errorf("reference %s (subject %s, version %d): %s", r.Name, r.Subject, r.Version, err.Error())

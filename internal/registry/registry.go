@@ -1,8 +1,8 @@
 // Package registry looks schemas up in a registry that speaks Confluent's HTTP API, and remembers them.
 //
-// An id names one schema for ever, so an answer is kept as long as the client lives. Errors are of two kinds, since so
-// much depends on it: ErrUnknown, when the registry answers that there is no such schema, and everything else
-// (no connection, a time-out, an answer that is none), which says nothing of the schema and may be over the next time.
+// An id names one schema for ever, so an answer is kept as long as the client lives. Errors are of three kinds, since so
+// much depends on it: ErrUnknown, when the registry answers that there is no such schema, ErrUnfit, when there is one
+// that will never be of use here, and everything else (no connection, a time-out, an answer that is none), which says nothing of the schema and may be over the next time.
 //
 // A Client is safe for concurrent use. It talks to the registry only for what it does not have, once for all who wait.
 package registry
@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +23,10 @@ import (
 
 // ErrUnknown means that the registry has no such schema.
 var ErrUnknown = errors.New("the registry has no such schema")
+
+// ErrUnfit means that the registry has the schema, but of a type that is not known here, or with too many references.
+// It is remembered like ErrUnknown.
+var ErrUnfit = errors.New("the schema is of no use")
 
 // Kind is the language of a schema.
 type Kind string
@@ -64,6 +69,12 @@ const forget = 10 * time.Second
 // maxUnknown bounds the unknown ids that are remembered: they come from messages.
 const maxUnknown = 10_000
 
+// refusal is why an id has no schema, ErrUnknown or ErrUnfit, and when it was asked for.
+type refusal struct {
+	err error
+	at  time.Time
+}
+
 // Client is a registry with a memory.
 type Client struct {
 	sr      *sr.Client
@@ -74,7 +85,7 @@ type Client struct {
 
 	mu      sync.Mutex
 	known   map[int]*Schema
-	unknown map[int]time.Time // when it was asked for
+	unknown map[int]refusal
 }
 
 // Open makes a client. It does not talk to the registry yet.
@@ -100,7 +111,7 @@ func Open(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open registry: %w", err)
 	}
-	c := &Client{sr: cl, timeout: cfg.Timeout, known: map[int]*Schema{}, unknown: map[int]time.Time{}}
+	c := &Client{sr: cl, timeout: cfg.Timeout, known: map[int]*Schema{}, unknown: map[int]refusal{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c, nil
 }
@@ -119,8 +130,8 @@ func (c *Client) ByID(id int) (*Schema, error) {
 	if s != nil {
 		return s, nil
 	}
-	if !asked.IsZero() && time.Since(asked) < forget {
-		return nil, fmt.Errorf("schema id %d: %w", id, ErrUnknown)
+	if asked.err != nil && time.Since(asked.at) < forget {
+		return nil, fmt.Errorf("schema id %d: %w", id, asked.err)
 	}
 	v, err, _ := c.once.Do(strconv.Itoa(id), func() (any, error) { return c.load(id) })
 	if err != nil {
@@ -144,11 +155,11 @@ func (c *Client) load(id int) (*Schema, error) {
 	case err == nil:
 		c.known[id] = s
 		delete(c.unknown, id)
-	case errors.Is(err, ErrUnknown):
+	case errors.Is(err, ErrUnknown), errors.Is(err, ErrUnfit):
 		if len(c.unknown) >= maxUnknown {
 			clear(c.unknown)
 		}
-		c.unknown[id] = time.Now()
+		c.unknown[id] = refusal{err, time.Now()}
 	}
 	return s, err
 }
@@ -173,6 +184,11 @@ func (c *Client) Latest(ctx context.Context, subject string) (*Schema, error) {
 func judge(err error) error {
 	var no *sr.ResponseError
 	if !errors.As(err, &no) {
+		if err != nil { // the client library has no value for this one
+			if _, typ, ok := strings.Cut(err.Error(), "unknown schema type"); ok {
+				return fmt.Errorf("%w: its type%s is not known", ErrUnfit, typ)
+			}
+		}
 		return err
 	}
 	switch no.ErrorCode {
