@@ -89,6 +89,8 @@ type JSON struct {
 	unknown []string
 	rescue  *Target // takes the fields of a message that no column takes
 	rescued []byte
+
+	strangers []*key // that unknown tells of
 }
 
 // NewJSON makes a decoder for the columns of a schema: those of the payload only.
@@ -148,6 +150,7 @@ func (d *JSON) Append(value []byte) error {
 		d.fail(i, "data after the JSON object")
 	}
 	d.rollback()
+	d.untell()
 	err := d.err
 	d.err = nil
 	return err

@@ -186,6 +186,7 @@ func (d *JSON) Missing(t *Target) bool { return t.required && t.leaf().col.Null(
 func (d *JSON) Truncate(n int) {
 	d.rows = n
 	d.rollback()
+	d.untell()
 }
 
 // day is the day in UTC of a time in microseconds.

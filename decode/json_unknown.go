@@ -22,22 +22,31 @@ func (n *node) watchAll(path string) {
 	}
 }
 
-// Unknown gives the paths of fields that had a value and no column to take it, each once, and forgets them. Beyond
-// some hundred of one object no more are told.
+// Unknown gives the paths of fields that had a value and no column to take it, each once, and forgets them. Only rows
+// tell of fields: not a value that was refused, nor a row that was taken back before Unknown was called. Beyond some
+// hundred of one object no more are told.
 func (d *JSON) Unknown() []string {
 	if len(d.unknown) == 0 {
 		return nil
 	}
 	out := d.unknown
-	d.unknown = nil
+	d.unknown, d.strangers = nil, d.strangers[:0]
 	return out
+}
+
+// untell takes back what a message told of that is no row after all: the next one with such fields tells of them.
+func (d *JSON) untell() {
+	for _, k := range d.strangers {
+		k.news = true
+	}
+	d.unknown, d.strangers = d.unknown[:0], d.strangers[:0]
 }
 
 // stranger is called for a field that no column takes.
 func (d *JSON) stranger(o *object, k *key, value []byte) {
 	if k.news && telling(value) {
 		k.news = false
-		d.unknown = append(d.unknown, o.path+k.name)
+		d.unknown, d.strangers = append(d.unknown, o.path+k.name), append(d.strangers, k)
 	}
 	if d.rescue == nil || o != &d.root || k.mute || k.mark != nil {
 		return

@@ -68,7 +68,7 @@ func uniqueNames(s *StructType, prefix string, mapped bool) error {
 			return fmt.Errorf("%w: column %q exists twice", ErrInvalidCommit, prefix+f.Name)
 		}
 		seen[low] = true
-		if f.Name == "" || !mapped && strings.ContainsAny(f.Name, " ,;{}()\n\t=") {
+		if !ValidName(f.Name, mapped) {
 			return fmt.Errorf("%w: column name %q: empty names and the characters ' ,;{}()\\n\\t=' need column mapping", ErrInvalidCommit, prefix+f.Name)
 		}
 		if st, ok := f.Type.(*StructType); ok {
@@ -78,6 +78,11 @@ func uniqueNames(s *StructType, prefix string, mapped bool) error {
 		}
 	}
 	return nil
+}
+
+// ValidName says whether a column, or a field of a struct, may have the name; mapped says that the table maps columns.
+func ValidName(name string, mapped bool) bool {
+	return name != "" && (mapped || !strings.ContainsAny(name, " ,;{}()\n\t="))
 }
 
 // actions validates the commit against the snapshot it follows and gives what will be written. ict is the

@@ -71,7 +71,8 @@ type Config struct {
 	Transform transform.Spec
 
 	// Evolve adds columns to the table for fields that it lacks, of objects in it too, as records bring them, before
-	// the first such record is a row; also those that Transform fills. JSON alone.
+	// the first such record is a row; also those that Transform fills. Open refuses it for decoders of anything but plain
+	// JSON, whose new fields would go unnoticed.
 	Evolve bool
 
 	// Codec, RowGroupBytes and RowGroupRows are those of data files: see table.WriterOptions.
@@ -191,5 +192,24 @@ func (c Config) validate() error {
 	if _, err := ParseGapPolicy(string(c.OnGap)); err != nil {
 		return err
 	}
-	return errors.Join(c.Transform.Validate(), c.Codec.Validate())
+	return errors.Join(c.Transform.Validate(), c.Codec.Validate(), c.validateEvolve())
+}
+
+// validateEvolve refuses Evolve where decoders do not tell of new fields, or values are not the JSON that is sampled.
+func (c Config) validateEvolve() error {
+	if !c.Evolve || c.NewDecoder == nil {
+		return nil
+	}
+	payload, err := c.Table.PayloadSchema()
+	if err != nil {
+		return err
+	}
+	d, err := c.NewDecoder(payload)
+	if err != nil {
+		return fmt.Errorf("make decoder: %w", err)
+	}
+	if _, plain := d.(*decode.JSON); !plain {
+		return errors.New("evolution finds new fields in plain JSON values alone: leave --evolve out, or widen the table by a reprocess job")
+	}
+	return nil
 }

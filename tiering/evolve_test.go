@@ -8,9 +8,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/ledgerlake/ledgerlake/decode/format"
 	"github.com/ledgerlake/ledgerlake/decode/transform"
+	"github.com/ledgerlake/ledgerlake/internal/registry"
 	"github.com/ledgerlake/ledgerlake/objstore/mem"
 	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/table"
+	"github.com/ledgerlake/ledgerlake/tiering"
 )
 
 // TestEvolve: new fields become columns before the first record that has them is a row; each record stays one row (I3).
@@ -128,5 +134,103 @@ func TestEvolveStops(t *testing.T) {
 	r.check()
 	if got := strings.Join(scanned(t, r.store, "n", "fresh"), " "); got != "3|a" {
 		t.Errorf("rows %s", got)
+	}
+}
+
+// TestEvolveBadNames: I7, fields whose names no column can have, at any depth, cost neither the run nor a row, and the
+// fields beside them get their columns.
+func TestEvolveBadNames(t *testing.T) {
+	for _, c := range []struct{ value, columns string }{
+		{`{"a b":1,"good":1}`, "good:long"},
+		{`{"a,b;c=d":1,"":2,"a\nb":3,"a\tb":{"x":1},"(a)":1,"{a}":[1]}`, ""},
+		{`{"a\u0000b":1,"a\u007fb":1}`, ""},
+		{`{"o":{"A":1,"a":2}}`, "o:struct<A:long>"},
+		{`{"o":{"x y":1}}`, ""},
+		{`{"o":{"":1,"p":{"q r":1},"l":[{"s t":1,"u":[[{"S":1,"s":2}]]}]}}`, "o:struct<l:array<struct<u:array<array<struct<S:long>>>>>>"},
+		{`{"l":[{"A":1,"a":2}],"L":1}`, "l:array<struct<A:long>>"},
+		{`{"\u0130":1,"i":1,"\u017f":1,"\u212a":1,"k":2}`, "\u0130:long,\u212a:long"}, // one name to some, two to others
+		{`{"a.b":1,"a` + "`" + `b":1}`, "a.b:long,a`b:long"},
+		{`{"_change_type":"x","_commit_version":1,"_commit_timestamp":2,"_rescued":"x","_offset":7}`, ""},
+	} {
+		r := newRig(t, 1)
+		r.cfg.Evolve = true
+		r.log.append(t, 0, record.None, []byte(c.value))
+		r.log.append(t, 0, record.None, []byte(`{"n":2}`), []byte(c.value))
+		if s := r.mustRun(); s.Rows != 3 || s.DeadLetters != 0 || s.Restarts > 2 {
+			t.Errorf("%s: stats %+v", c.value, s)
+		}
+		_, snap := rows(t, r.store)
+		_, got, _ := strings.Cut(snap.Schema().String(), "n:long,s:string")
+		if got = strings.Trim(strings.TrimSuffix(got, ">"), ","); got != c.columns {
+			t.Errorf("%s: new columns are %s, want %s", c.value, got, c.columns)
+		}
+	}
+}
+
+// TestEvolveBadNamesMapped: a table that maps columns takes all names but empty ones.
+func TestEvolveBadNamesMapped(t *testing.T) {
+	r := newRig(t, 1)
+	r.store = mem.New()
+	cfg := tableConfig()
+	cfg.Properties = map[string]string{"delta.columnMapping.mode": "name"}
+	tab, err := table.Create(t.Context(), r.store, payload(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tab.Close()
+	r.cfg.Evolve = true
+	r.log.append(t, 0, record.None, []byte(`{"a b":1,"":2,"o":{"x,y":3,"":1}}`))
+	r.mustRun()
+	if got := strings.Join(scanned(t, r.store, "a b", "o"), " "); got != `1|{"x,y":3}` {
+		t.Errorf("rows %s", got)
+	}
+}
+
+// TestEvolveAfterNoRow: I7, a field that a dead letter or a record that the filter leaves out has first becomes a column
+// when a row has it.
+func TestEvolveAfterNoRow(t *testing.T) {
+	for _, first := range []string{
+		`{"fresh":"a","n":"not a number"}`, `{"fresh":"a","n":1} x`, `{"o":{"fresh":1},"fresh":"a","n":0}`, `{"fresh":"a","n":3,"bad":"x"}`,
+	} {
+		r := newRig(t, 1)
+		r.cfg.Evolve = true
+		r.partitioned([]string{"s"}, append(payload().Fields(), nullable("t", arrow.PrimitiveTypes.Int64))...)
+		r.cfg.Transform = transform.Spec{Where: "n != `0`", Set: []transform.Field{{Property: "t", Source: "bad"}}}
+		r.log.append(t, 0, record.None, []byte(first))
+		r.log.append(t, 0, record.None, []byte(`{"n":1}`), []byte(`{"n":2,"fresh":"b","o":{"fresh":1}}`))
+		if s := r.mustRun(); s.Rows != 2 {
+			t.Errorf("%s: stats %+v", first, s)
+		}
+		if _, snap := rows(t, r.store); !strings.Contains(snap.Schema().String(), "fresh:string,o:struct<fresh:long>") {
+			t.Errorf("%s: columns are %s", first, snap.Schema())
+			continue
+		}
+		if got := strings.Join(scanned(t, r.store, "n", "fresh"), " "); got != "1|(null) 2|b" {
+			t.Errorf("%s: rows %s", first, got)
+		}
+	}
+}
+
+// TestEvolveNeedsPlainJSON: a format whose new fields nobody would notice is refused, with the reason (I8).
+func TestEvolveNeedsPlainJSON(t *testing.T) {
+	for name, o := range map[string]format.Options{
+		"json": {}, "json+gzip": {}, "csv": {CSV: format.CSVOptions{Fields: []string{"n", "s"}}}, "avro-container": {},
+		"json-registry": {Registry: registry.Config{URLs: []string{"http://127.0.0.1:1"}}},
+	} {
+		f, err := format.Parse(name, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := newRig(t, 1)
+		r.cfg.Evolve, r.cfg.NewDecoder = true, f.NewDecoder
+		if r.cfg.Table, err = table.Open(t.Context(), r.store, tableConfig()); err != nil {
+			t.Fatal(err)
+		}
+		_, err = tiering.Open(t.Context(), r.cfg)
+		if refused := err != nil && strings.Contains(err.Error(), "plain JSON"); refused != (name != "json") {
+			t.Errorf("%s: %v", name, err)
+		}
+		r.cfg.Table.Close()
+		f.Close()
 	}
 }
