@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jmespath-community/go-jmespath/pkg/functions"
-	"github.com/jmespath-community/go-jmespath/pkg/interpreter"
 	"github.com/jmespath-community/go-jmespath/pkg/parsing"
 )
 
@@ -77,9 +75,15 @@ func compileWhere(source string) (*node, error) {
 }
 
 func compileExpression(source string, kafka bool) (*node, error) {
+	if len(source) > maxSource {
+		return nil, fmt.Errorf("JMESPath: the expression has %d bytes, and at most %d are taken", len(source), maxSource)
+	}
 	ast, err := parse(source)
 	if err != nil {
 		return nil, fmt.Errorf("JMESPath %q: %w", source, err)
+	}
+	if err := check(ast, 0); err != nil {
+		return nil, err
 	}
 	c := compiler{kafka: kafka}
 	if n := c.node(ast); n != nil {
@@ -88,7 +92,7 @@ func compileExpression(source string, kafka bool) (*node, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
-	t := &tree{ast: ast}
+	t := &tree{ast: exact(ast)}
 	if err := t.look(ast, true); err != nil {
 		return nil, err
 	}
@@ -96,6 +100,29 @@ func compileExpression(source string, kafka bool) (*node, error) {
 		t.roots, t.kafka = slices.Delete(t.roots, i, i+1), true
 	}
 	return &node{op: opTree, tree: t}, nil
+}
+
+// An expression may come from a table's property, and each level of it is a call here and in the library. The length
+// bounds the levels that the parser goes down before they are counted (I8).
+const (
+	maxSource = 16 << 10
+	maxLevels = 500
+)
+
+// check refuses what is nested too deep, and numbers that the parser has changed.
+func check(ast parsing.ASTNode, level int) error {
+	if level > maxLevels {
+		return fmt.Errorf("JMESPath: the expression is nested deeper than %d levels", maxLevels)
+	}
+	if ast.NodeType == parsing.ASTLiteral {
+		return checkLiterals(ast.Value)
+	}
+	for _, child := range ast.Children {
+		if err := check(child, level+1); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // parse reads an expression. The parser is not trusted with every text.
@@ -235,17 +262,3 @@ func (t *tree) look(ast parsing.ASTNode, root bool) error {
 	}
 	return nil
 }
-
-// builtIn are the functions of the JMESPath specification, which kafka-delta-ingest has. Others of the library stay
-// out: some make strings of a length that a value gives.
-func builtIn() []string {
-	return []string{"abs", "avg", "ceil", "contains", "ends_with", "floor", "join", "keys", "length", "map", "max", "max_by", "merge", "min",
-		"min_by", "not_null", "reverse", "sort", "sort_by", "starts_with", "sum", "to_array", "to_number", "to_string", "type", "values"}
-}
-
-func knownFunction(name string) bool {
-	return slices.ContainsFunc(allFunctions(), func(f functions.FunctionEntry) bool { return f.Name == name })
-}
-
-// caller calls the functions of trees.
-func caller() interpreter.FunctionCaller { return interpreter.NewFunctionCaller(allFunctions()...) }

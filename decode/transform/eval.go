@@ -3,7 +3,6 @@ package transform
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/jmespath-community/go-jmespath/pkg/functions"
 	"github.com/jmespath-community/go-jmespath/pkg/interpreter"
 	"github.com/jmespath-community/go-jmespath/pkg/parsing"
 )
@@ -40,7 +38,7 @@ func (e *evaluator) eval(n *node) (value, error) {
 		}
 		return rawValue(raw), nil
 	case opMeta:
-		return e.around.value(n), nil
+		return e.around.value(n)
 	case opConst:
 		return n.value, nil
 	case opOr, opAnd:
@@ -163,8 +161,11 @@ func (e *evaluator) toNumber(v value) value {
 		if len(s) == 0 || s[0] != '-' && s[0]-'0' > 9 || !json.Valid(s) {
 			return value{}
 		}
-		num, whole, exact := parseNumber(s)
-		return value{kind: number, num: num, whole: whole, exact: exact}
+		n := numberValue(bytes.TrimRight(s, " \t\r\n"))
+		if n.exact || len(n.raw) <= 15 {
+			n.raw = nil // it is written as a float would be
+		}
+		return n
 	}
 	return value{}
 }
@@ -188,16 +189,7 @@ func (e *evaluator) compare(n *node) (value, error) {
 		if a.kind != number || b.kind != number {
 			return value{}, nil
 		}
-		switch n.compare {
-		case parsing.TOKLT:
-			yes = a.num < b.num
-		case parsing.TOKLTE:
-			yes = a.num <= b.num
-		case parsing.TOKGT:
-			yes = a.num > b.num
-		case parsing.TOKGTE:
-			yes = a.num >= b.num
-		}
+		yes = ordered(n.compare, order(a, b))
 	}
 	return value{kind: boolean, yes: yes}, nil
 }
@@ -210,23 +202,18 @@ func (e *evaluator) equal(a, b value) bool {
 	case boolean:
 		return a.yes == b.yes
 	case number:
-		return a.num == b.num && (!a.exact || !b.exact || a.whole == b.whole)
+		return order(a, b) == 0
 	case str:
 		var x, y []byte
 		x, e.buf = a.chars(e.buf)
 		y, e.buf = b.chars(e.buf)
 		return bytes.Equal(x, y)
 	case other:
-		var x, y any
-		return json.Unmarshal(a.raw, &x) == nil && json.Unmarshal(b.raw, &y) == nil && deepEqual(x, y)
+		x, err1 := parseTree(a.raw)
+		y, err2 := parseTree(b.raw)
+		return err1 == nil && err2 == nil && same(x, y)
 	}
 	return true
-}
-
-func deepEqual(x, y any) bool {
-	a, err1 := json.Marshal(x)
-	b, err2 := json.Marshal(y)
-	return err1 == nil && err2 == nil && bytes.Equal(a, b)
 }
 
 // search runs an expression over a tree of the fields that it names.
@@ -238,8 +225,12 @@ func (e *evaluator) search(t *tree) (_ value, err error) {
 	}()
 	data := map[string]any{}
 	if t.whole && e.value != nil {
-		if err := json.Unmarshal(e.value, &data); err != nil {
+		v, err := parseTree(e.value)
+		if err != nil {
 			return value{}, &typeError{err.Error()}
+		}
+		if data, _ = v.(map[string]any); data == nil {
+			return value{}, &typeError{"the value is no object"}
 		}
 	}
 	for i, name := range t.roots {
@@ -252,7 +243,9 @@ func (e *evaluator) search(t *tree) (_ value, err error) {
 		}
 	}
 	if t.kafka && e.rec != nil {
-		data["kafka"] = e.object()
+		if data["kafka"], err = e.object(); err != nil {
+			return value{}, err
+		}
 	}
 	out, err := interpreter.NewInterpreter(data, e.caller, nil).Execute(t.ast, data)
 	if err != nil {
@@ -281,7 +274,7 @@ func floats(v any) any {
 	switch v := v.(type) {
 	case json.Number:
 		f, err := v.Float64()
-		if err != nil || math.Abs(f) >= 1<<53 {
+		if err != nil || math.Abs(f) >= exactFloat {
 			return v
 		}
 		return f
@@ -344,48 +337,4 @@ func appendTree(dst []byte, v any) ([]byte, error) {
 	}
 	raw, err := json.Marshal(v)
 	return append(dst, raw...), err
-}
-
-// allFunctions are those of the specification and the five of kafka-delta-ingest, for trees.
-func allFunctions() []functions.FunctionEntry {
-	var out []functions.FunctionEntry
-	for _, f := range functions.GetDefaultFunctions() {
-		if slices.Contains(builtIn(), f.Name) {
-			out = append(out, f)
-		}
-	}
-	for _, name := range []string{"substr", "epoch_seconds_to_iso8601", "epoch_millis_to_iso8601", "epoch_micros_to_iso8601", "epoch_millis_to_micro"} {
-		out = append(out, functions.FunctionEntry{Name: name, Handler: extra(name)})
-	}
-	return out
-}
-
-// extra makes one of the five for the interpreter, out of what runs without it.
-func extra(name string) functions.JpFunction {
-	return func(args []any) (any, error) {
-		call := parsing.ASTNode{NodeType: parsing.ASTFunctionExpression, Value: name}
-		for _, a := range args {
-			if n, ok := a.(json.Number); ok {
-				a, _ = n.Float64()
-			}
-			if _, ok := constant(a); !ok {
-				return nil, errors.New(name + " got a value of the wrong type")
-			}
-			call.Children = append(call.Children, parsing.ASTNode{NodeType: parsing.ASTLiteral, Value: a})
-		}
-		var c compiler
-		n := c.node(call)
-		if n == nil {
-			return nil, errors.Join(errors.New(name+" cannot be called so"), c.err)
-		}
-		var e evaluator
-		v, err := e.eval(n)
-		switch {
-		case err != nil || v.kind == null:
-			return nil, err
-		case v.kind == str:
-			return string(v.text), nil
-		}
-		return v.num, nil
-	}
 }

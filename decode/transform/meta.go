@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"strings"
 	"unicode/utf8"
 
@@ -59,7 +60,14 @@ type around struct {
 }
 
 // value gives what the record has; numbers without a meaning there are null.
-func (a *around) value(n *node) value {
+func (a *around) value(n *node) (value, error) {
+	if n.meta == metaTimestamp && a.rec != nil && (a.rec.Timestamp > math.MaxInt64/1000 || a.rec.Timestamp < math.MinInt64/1000) {
+		return value{}, &typeError{fmt.Sprintf("the record's time, %d milliseconds, is out of range", a.rec.Timestamp)}
+	}
+	return a.get(n), nil
+}
+
+func (a *around) get(n *node) value {
 	if a.rec == nil {
 		return value{}
 	}
@@ -120,7 +128,7 @@ func appendBytes(dst, b []byte, toBinary bool) ([]byte, bool) {
 }
 
 // object is the record as trees see it.
-func (a *around) object() map[string]any {
+func (a *around) object() (map[string]any, error) {
 	out := map[string]any{}
 	for i, name := range metaNames() {
 		if meta(i) == metaHeader {
@@ -134,14 +142,18 @@ func (a *around) object() map[string]any {
 			out[name] = headers
 			continue
 		}
-		switch v := a.value(&node{meta: meta(i)}); v.kind {
+		v, err := a.value(&node{meta: meta(i)})
+		if err != nil {
+			return nil, err
+		}
+		switch v.kind {
 		case number:
-			out[name] = v.num
+			out[name] = v.inTree()
 		case str:
 			out[name] = string(v.text)
 		default:
 			out[name] = nil
 		}
 	}
-	return out
+	return out, nil
 }

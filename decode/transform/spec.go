@@ -138,7 +138,11 @@ func (s Spec) Dropped() []string {
 // Validate checks all that can be checked without a table.
 func (s Spec) Validate() error {
 	seen := map[string]bool{}
-	for _, f := range s.fields() {
+	fields := s.fields()
+	if len(fields) > maxFields {
+		return fmt.Errorf("%w: %d columns are set, and at most %d can be", ErrSpec, len(fields), maxFields)
+	}
+	for _, f := range fields {
 		if err := f.validate(); err != nil {
 			return err
 		}
@@ -165,7 +169,17 @@ func (s Spec) Validate() error {
 	return nil
 }
 
+// maxFields and maxProperty bound what a Spec of a table's property may ask for (I8).
+const (
+	maxFields   = 2000
+	maxProperty = 1000
+)
+
 func (f Field) validate() error {
+	if len(f.Property) > maxProperty || len(f.Source) > maxSource {
+		return fmt.Errorf("%w %.40q: a column of %d bytes and an expression of %d; at most %d and %d are taken", ErrSpec,
+			f.Property, len(f.Property), len(f.Source), maxProperty, maxSource)
+	}
 	switch f.OnError {
 	case "", Null, DeadLetter, Fail:
 	default:

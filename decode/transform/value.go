@@ -2,7 +2,6 @@ package transform
 
 import (
 	"encoding/json"
-	"math"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -26,7 +25,7 @@ type value struct {
 	raw   []byte // JSON; nil: made here
 	text  []byte // str: the characters, when raw is nil
 	num   float64
-	whole int64 // number: as an integer, when exact
+	whole int64 // number: as an integer, when exact; see number.go
 	exact bool
 	yes   bool
 }
@@ -46,16 +45,6 @@ func constant(v any) (value, bool) {
 	return value{}, false
 }
 
-func floatValue(v float64) value {
-	out := value{kind: number, num: v}
-	if v == math.Trunc(v) && math.Abs(v) < 1<<62 {
-		out.whole, out.exact = int64(v), true
-	}
-	return out
-}
-
-func wholeValue(v int64) value { return value{kind: number, num: float64(v), whole: v, exact: true} }
-
 // rawValue is a value of the message. It was checked by the decoder.
 func rawValue(raw []byte) value {
 	if len(raw) == 0 {
@@ -72,40 +61,9 @@ func rawValue(raw []byte) value {
 	case 'n':
 		return value{}
 	default:
-		v.kind = number
-		v.num, v.whole, v.exact = parseNumber(raw)
+		return numberValue(raw)
 	}
 	return v
-}
-
-// parseNumber reads a number as JSON writes it.
-func parseNumber(raw []byte) (num float64, whole int64, exact bool) {
-	if len(raw) < 19 {
-		digits, neg := raw, raw[0] == '-'
-		if neg {
-			digits = raw[1:]
-		}
-		ok := len(digits) > 0
-		for _, c := range digits {
-			if c-'0' > 9 {
-				ok = false
-				break
-			}
-			whole = whole*10 + int64(c-'0')
-		}
-		if ok {
-			if neg {
-				whole = -whole
-			}
-			return float64(whole), whole, true
-		}
-	}
-	num, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(raw), len(raw)), 64)
-	if err != nil && math.IsInf(num, 0) {
-		num = math.MaxFloat64
-	}
-	v := floatValue(num)
-	return num, v.whole, v.exact
 }
 
 // truth is JMESPath's: null, false and what is empty are not true.
