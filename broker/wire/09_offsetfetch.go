@@ -29,6 +29,8 @@ func (s *Server) offsetFetch(r *request) (kmsg.Response, error) {
 		var err error
 		if resp.ErrorCode = coordinatorCode(s.allowedGroup(r, acl.Describe, req.Group)); resp.ErrorCode == codeNone {
 			resp.Topics, err = s.offsetFetchOld(r, req)
+		} else if r.version < 2 { // there is no code but those of partitions
+			resp.Topics, err = s.offsetFetchRefused(r, req, resp.ErrorCode)
 		}
 		return resp, err
 	}
@@ -145,6 +147,25 @@ func (s *Server) allPositions(r *request, group string, stable bool) ([]kmsg.Off
 		}
 		t := &out[len(out)-1]
 		t.Partitions = append(t.Partitions, op)
+	}
+	return out, nil
+}
+
+// offsetFetchRefused is an answer with a code at every partition that was asked for.
+func (s *Server) offsetFetchRefused(r *request, req *kmsg.OffsetFetchRequest, code int16) ([]kmsg.OffsetFetchResponseTopic, error) {
+	out := make([]kmsg.OffsetFetchResponseTopic, 0, len(req.Topics))
+	for _, rt := range req.Topics {
+		ot := kmsg.NewOffsetFetchResponseTopic()
+		ot.Topic = rt.Topic
+		for _, p := range rt.Partitions {
+			if err := s.charge(r, positionBytes(nil)); err != nil {
+				return nil, err
+			}
+			op := kmsg.NewOffsetFetchResponseTopicPartition()
+			op.Partition, op.Offset, op.LeaderEpoch, op.Metadata, op.ErrorCode = p, -1, -1, new(string), code
+			ot.Partitions = append(ot.Partitions, op)
+		}
+		out = append(out, ot)
 	}
 	return out, nil
 }

@@ -9,7 +9,7 @@ import (
 // CreateAcls, key 30, versions 1 to 3.
 //
 // Good rules are made, together and durably, those that are no rules each have their error. A rule that is there
-// already is made again without a word. Needs Alter on the cluster. Rules on delegation tokens and users are refused:
+// already is made again without a word; the host of a rule is kept in its one spelling. Needs Alter on the cluster. Rules on delegation tokens and users are refused:
 // there are no such resources.
 func apiCreateACLs() api {
 	return api{key: 30, name: "CreateAcls", min: 1, max: 3, handle: (*Server).createACLs}
@@ -18,7 +18,6 @@ func apiCreateACLs() api {
 func (s *Server) createACLs(r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.CreateACLsRequest)
 	resp := req.ResponseKind().(*kmsg.CreateACLsResponse)
-	resp.Results = make([]kmsg.CreateACLsResponseResult, len(req.Creations))
 	var all error
 	code := codeNone
 	if s.access == nil {
@@ -26,6 +25,10 @@ func (s *Server) createACLs(r *request) (kmsg.Response, error) {
 	} else if all = s.allowedCluster(r, acl.Alter); all != nil {
 		code = codeOf(all)
 	}
+	if err := s.charge(r, len(req.Creations)*(128+len(deref(msgOf(all))))); err != nil {
+		return nil, err
+	}
+	resp.Results = make([]kmsg.CreateACLsResponseResult, len(req.Creations))
 	var add []acl.Rule
 	good := map[int]bool{}
 	for i, c := range req.Creations {
@@ -38,7 +41,8 @@ func (s *Server) createACLs(r *request) (kmsg.Response, error) {
 			Kind: acl.Kind(c.ResourceType), Name: c.ResourceName, Pattern: acl.Pattern(c.ResourcePatternType),
 			Principal: c.Principal, Host: c.Host, Operation: acl.Operation(c.Operation), Effect: acl.Effect(c.PermissionType),
 		}
-		if err := rule.Validate(); err != nil {
+		rule, err := rule.Canonical()
+		if err != nil {
 			o.ErrorCode, o.ErrorMessage = codeInvalidRequest, msgOf(err)
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/internal/acl"
 	"github.com/ledgerlake/ledgerlake/record"
 )
@@ -19,7 +20,8 @@ type sizer interface {
 // DescribeLogDirs, key 35, versions 1 to 5, when the Log knows its sizes.
 //
 // One directory, named "log", with the bytes of each partition's segments on the local disk; what is in the lake
-// is not counted. The sizes of the volume are not told (-1).
+// is not counted. The sizes of the volume are not told (-1). Before version 3 an error is that of the directory:
+// there is no other place for it. Needs Describe on the cluster.
 func apiDescribeLogDirs() api {
 	return api{key: 35, name: "DescribeLogDirs", min: 1, max: 5, handle: (*Server).describeLogDirs}
 }
@@ -27,21 +29,24 @@ func apiDescribeLogDirs() api {
 func (s *Server) describeLogDirs(r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.DescribeLogDirsRequest)
 	resp := req.ResponseKind().(*kmsg.DescribeLogDirsResponse)
-	if err := s.allowedCluster(r, acl.Describe); err != nil {
-		resp.ErrorCode = codeOf(err)
-		return resp, nil
+	dir := kmsg.NewDescribeLogDirsResponseDir()
+	dir.Dir, dir.TotalBytes, dir.UsableBytes = "log", -1, -1
+	var all map[string]broker.TopicInfo
+	err := s.allowedCluster(r, acl.Describe)
+	if err == nil {
+		all, err = s.topics.all(r.ctx)
 	}
-	all, err := s.topics.all(r.ctx)
 	if err != nil {
-		resp.ErrorCode = codeOf(err)
+		if resp.ErrorCode = codeOf(err); r.version < 3 {
+			dir.ErrorCode = resp.ErrorCode
+			resp.Dirs = append(resp.Dirs, dir)
+		}
 		return resp, nil
 	}
 	asked := map[string][]int32{} // an empty list means all partitions
 	for _, t := range req.Topics {
 		asked[t.Topic] = append(asked[t.Topic], t.Partitions...)
 	}
-	dir := kmsg.NewDescribeLogDirsResponseDir()
-	dir.Dir, dir.TotalBytes, dir.UsableBytes = "log", -1, -1
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		want, named := asked[name]
 		if req.Topics != nil && !named {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/internal/acl"
 )
 
@@ -117,8 +116,8 @@ func (a *access) change(ctx context.Context, pick func(*acl.Set) (add, remove []
 	if len(add)+len(remove) == 0 {
 		return nil
 	}
-	if now.Len()+len(add) > maxRules {
-		return fmt.Errorf("there can be %d access rules: %w", maxRules, broker.ErrTooLarge)
+	if len(add) > 0 && now.Len()+len(add) > maxRules {
+		return fmt.Errorf("there can be %d access rules: %w", maxRules, errTooMany)
 	}
 	var recs []stateRecord
 	var need int64

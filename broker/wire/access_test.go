@@ -3,6 +3,8 @@ package wire
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
+	"net"
 	"reflect"
 	"slices"
 	"strings"
@@ -94,7 +96,7 @@ func refusals(v reflect.Value, name string, out map[int16]bool) {
 }
 
 // Every key that is served refuses somebody for whom there is no rule, in every version, and gives nothing away: what
-// exists and what does not is answered alike. Keys that need no right, or whose lists are just empty, are named here.
+// exists and what does not is answered alike. Looked at is what stands on the wire. Keys that need no right, or whose lists are just empty, are named here.
 func TestEveryKeyIsGuarded(t *testing.T) {
 	log := newMemLog(t)
 	s := guardedServer(t, log, nil)
@@ -119,14 +121,21 @@ func TestEveryKeyIsGuarded(t *testing.T) {
 					t.Errorf("%s %d: %v", a.name, version, err)
 					continue
 				}
+				got := req.ResponseKind() // what the client reads: some versions have no place for some codes
+				got.SetVersion(version)
+				resp.SetVersion(version)
+				if err := got.ReadFrom(resp.AppendTo(nil)); err != nil {
+					t.Errorf("%s %d: %v", a.name, version, err)
+					continue
+				}
 				codes := map[int16]bool{}
-				refusals(reflect.ValueOf(resp), "", codes)
+				refusals(reflect.ValueOf(got), "", codes)
 				refused := false
 				for code := range codes {
 					refused = refused || slices.Contains(denied, code)
 				}
 				if slices.Contains(empty, a.key) {
-					refused = reflect.ValueOf(resp).Elem().FieldByNameFunc(func(f string) bool { return f == "Groups" || f == "TransactionStates" }).Len() == 0
+					refused = reflect.ValueOf(got).Elem().FieldByNameFunc(func(f string) bool { return f == "Groups" || f == "TransactionStates" }).Len() == 0
 				}
 				refused = refused || name == "none" && codes[codeUnknownTopicID] // an id of nothing says nothing
 				if !refused || len(codes) > 2 || len(codes) == 2 && !codes[0] && !(codes[codeNotAttempted]) {
@@ -384,4 +393,123 @@ func TestPrincipals(t *testing.T) {
 			_ = s.Close()
 		}
 	}
+}
+
+// from is a connection that comes from somewhere else.
+type from struct {
+	net.Conn
+	addr net.Addr
+}
+
+func (f from) RemoteAddr() net.Addr { return f.addr }
+
+// I8: a rule about a host binds whoever connects from there, however the administrator spells the address; what is no
+// address is refused when the rule is made, and in filters.
+func TestHostsOfRules(t *testing.T) {
+	s := guardedServer(t, newMemLog(t), nil)
+	ctx := within(t, 30*time.Second)
+	root := as(t, s, "root")
+	produce(t, ctx, root, "t", 1)
+	grant(t, s, allow("bob", acl.All, acl.Topic, "t"))
+	adm := kadm.NewClient(root)
+	read := func() error {
+		res, err := kadm.NewClient(as(t, s, "bob")).ListEndOffsets(ctx, "t")
+		if err != nil {
+			return err
+		}
+		return res.Error()
+	}
+	deny := func(host string) *kadm.ACLBuilder {
+		return kadm.NewACLs().Deny("User:bob").DenyHosts(host).Topics("t").Operations(kadm.OpAll).ResourcePatternType(kadm.ACLPatternLiteral)
+	}
+	if err := read(); err != nil {
+		t.Fatalf("before the rule: %v", err)
+	}
+	if res, err := adm.CreateACLs(ctx, deny("0:0:0:0:0:FFFF:7f00:1")); err != nil || res[0].Err != nil {
+		t.Fatalf("%+v %v", res, err)
+	}
+	if err := read(); err == nil {
+		t.Error("who comes from 127.0.0.1 is denied in another spelling, and reads")
+	}
+	if gone, err := adm.DeleteACLs(ctx, deny("::ffff:127.0.0.1")); err != nil || len(gone) != 1 || len(gone[0].Deleted) != 1 || gone[0].Deleted[0].Host != "127.0.0.1" {
+		t.Errorf("delete in a third spelling: %+v %v", gone, err)
+	}
+	if err := read(); err != nil {
+		t.Errorf("after the rule: %v", err)
+	}
+	far := newConn(s, from{dial(t, s), &net.TCPAddr{IP: net.ParseIP("fe80::1"), Zone: "eth0", Port: 1}})
+	if far.host != "fe80::1" {
+		t.Errorf("a connection from %s is compared as %q", far.peer, far.host)
+	}
+	for _, host := range []string{"localhost", "127.0.0.0/8"} {
+		if res, err := adm.CreateACLs(ctx, deny(host)); err != nil || res[0].Err == nil {
+			t.Errorf("a rule about the host %q: %+v %v", host, res, err)
+		}
+		if res, err := adm.DescribeACLs(ctx, deny(host)); err == nil && res[0].Err == nil {
+			t.Errorf("a filter about the host %q: %+v", host, res)
+		}
+	}
+}
+
+// I8: an answer of DeleteAcls tells each rule once however many filters name it, and what there is no room to
+// tell, or too many filters name, is not removed.
+func TestDeleteRulesBounded(t *testing.T) {
+	s := guardedServer(t, newMemLog(t), nil)
+	const rules = 3000
+	var add []acl.Rule
+	for i := range rules {
+		add = append(add, allow("ann", acl.Read, acl.Topic, fmt.Sprint("t", i)))
+	}
+	grant(t, s, add...)
+	del := func(filters int) (*kmsg.DeleteACLsResponse, error) {
+		req := kmsg.NewPtrDeleteACLsRequest()
+		for range filters {
+			f := kmsg.NewDeleteACLsRequestFilter()
+			f.ResourceType, f.ResourcePatternType, f.Operation, f.PermissionType = 1, 1, 1, 1
+			req.Filters = append(req.Filters, f)
+		}
+		req.SetVersion(3)
+		r := &request{ctx: t.Context(), host: "h", version: 3, body: req, proof: &proof{principal: "User:root"}}
+		defer r.mem.release()
+		resp, err := s.deleteACLs(r)
+		if err != nil {
+			return nil, err
+		}
+		return resp.(*kmsg.DeleteACLsResponse), s.settle(r, len(resp.AppendTo(nil)))
+	}
+	left := func(want int) {
+		t.Helper()
+		if n := s.access.set.Load().Len(); n != want {
+			t.Fatalf("%d rules are left, want %d", n, want)
+		}
+	}
+	resp, err := del(maxFilters + 1)
+	if err != nil || resp.Results[maxFilters].ErrorCode != codeInvalidRequest || resp.Results[0].ErrorCode != codeInvalidRequest {
+		t.Fatalf("%d filters: %+v %v", maxFilters+1, resp, err)
+	}
+	left(rules)
+	all := s.cfg.answerMemory()
+	if err := s.answers.Acquire(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := del(1); !errors.Is(err, errAnswerMemory) {
+		t.Fatalf("without memory: %v", err)
+	}
+	left(rules)
+	s.answers.Release(all)
+	if resp, err = del(maxFilters); err != nil {
+		t.Fatal(err)
+	}
+	left(0)
+	told := 0
+	for _, o := range resp.Results {
+		told += len(o.MatchingACLs)
+	}
+	if told != rules || len(resp.Results) != maxFilters {
+		t.Errorf("%d rules are told for %d filters, want each of %d once", told, len(resp.Results), rules)
+	}
+	if !s.answers.TryAcquire(all) {
+		t.Error("memory of an answer was not given back")
+	}
+	s.answers.Release(all)
 }

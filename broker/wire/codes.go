@@ -38,6 +38,7 @@ const (
 	codeInvalidAssignment        int16 = 39
 	codeInvalidConfig            int16 = 40
 	codeInvalidRequest           int16 = 42
+	codePolicyViolation          int16 = 44
 	codeUnsupportedFormat        int16 = 43
 	codeOutOfOrderSequence       int16 = 45
 	codeInvalidProducerEpoch     int16 = 47
@@ -104,6 +105,8 @@ func codeOf(err error) int16 {
 		return codeInvalidRecord
 	case errors.Is(err, broker.ErrTooLarge):
 		return codeMessageTooLarge
+	case errors.Is(err, errTooMany):
+		return codePolicyViolation
 	case errors.Is(err, broker.ErrOutOfOrder):
 		return codeOutOfOrderSequence
 	case errors.Is(err, broker.ErrTxnState):

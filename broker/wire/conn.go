@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 )
 
 const (
@@ -35,7 +37,7 @@ type conn struct {
 	raw     net.Conn // without
 	br      *bufio.Reader
 	peer    string
-	host    string // of the peer
+	host    string // of the peer, as access rules are compared with it
 	local   string // host of our end
 	frames  chan frame
 	ahead   pipeline
@@ -71,6 +73,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 	c.proven.Store(!s.guarded())
 	c.local, _, _ = net.SplitHostPort(nc.LocalAddr().String())
 	c.host, _, _ = net.SplitHostPort(c.peer)
+	c.host = acl.Host(c.host)
 	c.proof.principal = anonymous
 	c.ctx, c.cancel = context.WithCancelCause(s.pollCtx)
 	return c
@@ -218,6 +221,7 @@ func (c *conn) readFrame(size int) (frame, error) {
 
 func (c *conn) answerLoop() error {
 	for f := range c.frames {
+		c.ahead.hold(c.ctx, &f) // a client that keeps to what it was told does not notice
 		a, err := c.s.dispatch(c.ctx, c, &f)
 		switch {
 		case err != nil:
@@ -231,12 +235,9 @@ func (c *conn) answerLoop() error {
 		}
 		a.release()
 		c.s.budget.Release(f.held)
-		c.ahead.leave(&f)
+		c.ahead.leave(&f, a.mute)
 		if err != nil {
 			return err
-		}
-		if a.mute > 0 { // a client that keeps to what it was told does not notice
-			pause(c.ctx, a.mute)
 		}
 	}
 	return nil

@@ -134,7 +134,7 @@ func decode(in []byte, key, version int16) (*request, error) {
 	if err := req.ReadFrom(rest); err != nil {
 		return nil, err
 	}
-	if len(in) > smallFrame && key != keyProduce && req.IsFlexible() {
+	if key != keyProduce && req.IsFlexible() { // of Produce there are few, and nothing of it is kept
 		dropTags(reflect.ValueOf(req))
 	}
 	return &request{clientID: clientID, version: version, body: req}, nil

@@ -4,23 +4,29 @@ import (
 	"context"
 	"reflect"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // pipeline is what a connection has read and not yet answered. It bounds what its reader takes ahead: small
 // requests, or one that is large behind one that ends by itself. Behind a request that may wait for
-// minutes nothing large is read, so no connection holds memory that others need while it waits (I8).
+// minutes, and while a client that is above its quota is not answered, nothing large is read, so no connection holds
+// memory that others need while it waits (I8).
 type pipeline struct {
 	mu     sync.Mutex
 	weight int64
 	frames int
 	polls  int           // of the frames those that may wait
+	until  time.Time     // the client is above its quota, and not answered before
 	fewer  chan struct{} // holds one when there is less
 }
 
 // aheadWeight is the weight of requests that are read ahead whatever is in work.
 const aheadWeight = 256 << 10
+
+// large says whether a frame is one that others may miss the memory of.
+func (f *frame) large() bool { return f.weight > aheadWeight }
 
 // mayWait says whether requests with a key are answered when something happens, not at once.
 func mayWait(key int16) bool { return key == keyFetch || key == keyJoinGroup || key == keySyncGroup }
@@ -29,6 +35,14 @@ func mayWait(key int16) bool { return key == keyFetch || key == keyJoinGroup || 
 func (p *pipeline) enter(ctx context.Context, f *frame) error {
 	for {
 		p.mu.Lock()
+		if left := time.Until(p.until); left > 0 && f.large() {
+			p.mu.Unlock()
+			pause(ctx, left)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			continue
+		}
 		if p.frames == 0 || p.weight+f.weight <= aheadWeight || p.polls == 0 && p.frames == 1 {
 			p.weight += f.weight
 			p.frames++
@@ -47,9 +61,12 @@ func (p *pipeline) enter(ctx context.Context, f *frame) error {
 	}
 }
 
-// leave is called when a frame is answered.
-func (p *pipeline) leave(f *frame) {
+// leave is called when a frame is answered. The client is muted for a while if it is above its quota.
+func (p *pipeline) leave(f *frame, mute time.Duration) {
 	p.mu.Lock()
+	if mute > 0 {
+		p.until = time.Now().Add(mute)
+	}
 	p.weight -= f.weight
 	p.frames--
 	if mayWait(f.key) {
@@ -62,11 +79,22 @@ func (p *pipeline) leave(f *frame) {
 	}
 }
 
-// busy says whether something of the connection is in work.
+// hold waits until a frame may be answered. What is large was read before the client was muted: it is answered at once,
+// and counts, since others miss its memory.
+func (p *pipeline) hold(ctx context.Context, f *frame) {
+	p.mu.Lock()
+	left := time.Until(p.until)
+	p.mu.Unlock()
+	if left > 0 && !f.large() {
+		pause(ctx, left)
+	}
+}
+
+// busy says whether something of the connection is in work, or waits.
 func (p *pipeline) busy() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.frames > 0
+	return p.frames > 0 || time.Now().Before(p.until)
 }
 
 // gate lets large requests be decoded as far as there is memory for what they may decode to, and gives what ends

@@ -1,13 +1,16 @@
 package wire
 
 import (
+	"context"
 	"encoding/binary"
 	"net"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -118,4 +121,132 @@ func TestLargeFramesBehindPolls(t *testing.T) {
 		t.Fatal("memory of requests is not given back")
 	}
 	s.budget.Release(s.cfg.requestMemory())
+}
+
+// eachTags gives the unknown fields of every part of a request.
+func eachTags(v reflect.Value, f func(*kmsg.Tags)) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			eachTags(v.Elem(), f)
+		}
+	case reflect.Struct:
+		if v.Type() == tagsType {
+			f(v.Addr().Interface().(*kmsg.Tags))
+			return
+		}
+		for i := range v.NumField() {
+			if v.Field(i).CanSet() {
+				eachTags(v.Field(i), f)
+			}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			eachTags(v.Index(i), f)
+		}
+	}
+}
+
+func countUnknown(req kmsg.Request) (n int) {
+	eachTags(reflect.ValueOf(req), func(tags *kmsg.Tags) { n += tags.Len() })
+	return n
+}
+
+// I8: of no request, however small, are unknown fields kept: a fetch session, a group or a long poll would hold them
+// uncounted.
+func TestNoUnknownTags(t *testing.T) {
+	tagged := 0
+	for _, a := range buildTable(newMemLog(t)) {
+		if a.key == keyProduce { // their number is bounded, and nothing of it stays
+			continue
+		}
+		for version := max(a.min, a.served); version <= a.max; version++ {
+			req := kmsg.RequestForKey(a.key)
+			req.SetVersion(version)
+			if !req.IsFlexible() {
+				continue
+			}
+			fill(reflect.ValueOf(req).Elem())
+			eachTags(reflect.ValueOf(req), func(tags *kmsg.Tags) { tags.Set(4711, nil) })
+			raw := frameOf(req, version, 1)[4:]
+			plain := kmsg.RequestForKey(a.key)
+			plain.SetVersion(version)
+			if _, rest, err := readHeader(raw[8:], true); err != nil || plain.ReadFrom(rest) != nil || countUnknown(plain) == 0 {
+				t.Fatalf("%s version %d: the frame has no unknown field (%v)", a.name, version, err)
+			}
+			r, err := decode(raw, a.key, version)
+			if err != nil {
+				t.Fatalf("%s version %d: %v", a.name, version, err)
+			}
+			tagged++
+			if n := countUnknown(r.body); n > 0 {
+				t.Errorf("%s version %d: %d unknown fields are kept", a.name, version, n)
+			}
+		}
+	}
+	if tagged < 50 {
+		t.Errorf("only %d versions were looked at", tagged)
+	}
+}
+
+// I8: while a client is above its quota nothing large is read, and what was read before is answered at once.
+func TestMutedPipeline(t *testing.T) {
+	p := pipeline{fewer: make(chan struct{}, 1)}
+	small, large := &frame{weight: 100}, &frame{weight: aheadWeight + 1}
+	if err := p.enter(t.Context(), large); err != nil {
+		t.Fatal(err)
+	}
+	p.leave(large, time.Hour)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.enter(over, large); err == nil {
+		t.Error("something large was read while the client is muted")
+	}
+	if err := p.enter(t.Context(), small); err != nil {
+		t.Error(err)
+	}
+	p.hold(t.Context(), large) // would last an hour
+	p.leave(small, 0)
+	if !p.busy() {
+		t.Error("a client that was told to wait is taken for an idle one")
+	}
+	p.until = time.Now()
+	if err := p.enter(t.Context(), large); err != nil {
+		t.Error(err)
+	}
+	p.hold(t.Context(), small)
+}
+
+// I8: clients above their quota that go on sending hold no memory that others need.
+func TestMutedClientsStarveNobody(t *testing.T) {
+	log := newMemLog(t)
+	s := start(t, log, func(c *Config) { c.MaxRequestBytes, c.MemoryBudget = 1<<20, 16<<20 })
+	if _, err := log.CreateTopic(t.Context(), "t", topicOf(1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := setQuota(t, kadm.NewClient(client(t, s)), produceQuota, 1000, quotaClient, "greedy"); err != nil {
+		t.Fatal(err)
+	}
+	as := func(id string) []byte {
+		req := produceRequest(t, 1, "t", strings.Repeat("x", 900_000))
+		req.SetVersion(9)
+		return kmsg.NewRequestFormatter(kmsg.FormatterClientID(id)).AppendRequest(nil, req, 1)
+	}
+	greedy := as("greedy")
+	for range 6 {
+		nc := dial(t, s)
+		_ = nc.SetDeadline(time.Now().Add(maxThrottle / 2))
+		go func() {
+			for range 3 {
+				_, _ = nc.Write(greedy)
+			}
+		}()
+		readAnswer(t, nc)
+	}
+	nc := dial(t, s)
+	_ = nc.SetDeadline(time.Now().Add(maxThrottle / 2))
+	for range 3 {
+		go func() { _, _ = nc.Write(as("good")) }()
+		readAnswer(t, nc)
+	}
 }

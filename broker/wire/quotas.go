@@ -10,8 +10,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/ledgerlake/ledgerlake/broker"
 )
 
 // Quotas that can be set, by Kafka's names: record bytes a second.
@@ -24,6 +22,7 @@ const (
 	maxQuotas   = 10_000
 	maxMeters   = 10_000           // clients that are measured at a time
 	maxThrottle = 30 * time.Second // of one answer: what is above it is for the next one
+	maxDebt     = time.Hour        // of a client: what is above it is forgiven
 	quotaBurst  = time.Second      // as much as the rate gives in this time may come at once
 )
 
@@ -110,11 +109,8 @@ func (q *quotas) change(ctx context.Context, changes []quotaChange) error {
 		}
 		next[c.entity] = v
 	}
-	q.mu.Lock()
-	total := len(q.set) + len(next)
-	q.mu.Unlock()
-	if total > maxQuotas {
-		return fmt.Errorf("there can be quotas for %d users and clients: %w", maxQuotas, broker.ErrTooLarge)
+	if before, after := q.count(next); after > maxQuotas && after > before {
+		return fmt.Errorf("there can be quotas for %d users and clients, and with these there were %d: %w", maxQuotas, after, errTooMany)
 	}
 	var recs []stateRecord
 	for e, v := range next {
@@ -139,6 +135,22 @@ func (q *quotas) change(ctx context.Context, changes []quotaChange) error {
 		}
 	}
 	return nil
+}
+
+// count says for how many there are quotas, and for how many there will be when some are changed.
+func (q *quotas) count(next map[quotaEntity]map[string]float64) (before, after int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	before, after = len(q.set), len(q.set)
+	for e, v := range next {
+		switch _, has := q.set[e]; {
+		case has && len(v) == 0:
+			after--
+		case !has && len(v) > 0:
+			after++
+		}
+	}
+	return before, after
 }
 
 func (q *quotas) of(e quotaEntity) map[string]float64 {
@@ -197,13 +209,13 @@ func (q *quotas) charge(r *request, name string, bytes int) time.Duration {
 			q.meters[k] = m
 		}
 	}
-	m.level = max(0, m.level-rate*now.Sub(m.at).Seconds()) + float64(bytes)
+	m.level = min(max(0, m.level-rate*now.Sub(m.at).Seconds())+float64(bytes), rate*maxDebt.Seconds())
 	m.at = now
 	over := m.level - rate*quotaBurst.Seconds()
 	if over <= 0 {
 		return 0
 	}
-	return min(time.Duration(over/rate*float64(time.Second)), maxThrottle)
+	return time.Duration(min(over/rate, maxThrottle.Seconds()) * float64(time.Second)) // bounded first: else it overflows
 }
 
 // makeRoom forgets those who have sent and read nothing for a while.

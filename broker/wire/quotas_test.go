@@ -2,11 +2,14 @@ package wire
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -162,5 +165,73 @@ func TestQuotas(t *testing.T) {
 	}
 	if all, err := adm.DescribeClientQuotas(ctx, false, nil); err != nil || len(all) != 1 {
 		t.Fatalf("after the removal: %+v %v", all, err)
+	}
+}
+
+// I8: however far a client overdraws its quota it waits, and what it owes is bounded.
+func TestOverdrawnQuota(t *testing.T) {
+	s := start(t, newMemLog(t), nil)
+	adm := kadm.NewClient(client(t, s))
+	if err := setQuota(t, adm, fetchQuota, 1, quotaClient, "c"); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	s.quotas.now = func() time.Time { return now }
+	r := &request{proof: &proof{principal: "User:ann"}, clientID: "c"}
+	for _, bytes := range []int{64 << 20, 1 << 40, 1 << 62, math.MaxInt} {
+		for range 300 {
+			if d := s.quotas.charge(r, fetchQuota, bytes); d != maxThrottle {
+				t.Fatalf("%d bytes more at 1 byte a second: %s, want %s", bytes, d, maxThrottle)
+			}
+		}
+	}
+	now = now.Add(maxDebt - time.Minute)
+	if d := s.quotas.charge(r, fetchQuota, 1); d != maxThrottle {
+		t.Errorf("a minute before all is paid: %s", d)
+	}
+	now = now.Add(2 * time.Minute)
+	if d := s.quotas.charge(r, fetchQuota, 1); d != 0 {
+		t.Errorf("after %s: %s", maxDebt, d)
+	}
+}
+
+// I8: the number of quotas is bounded, and at the bound they can be changed, removed and replaced; what is above it is
+// refused with a code that says so, and changes nothing.
+func TestFullQuotas(t *testing.T) {
+	s := start(t, newMemLog(t), nil)
+	user := func(i int, rate float64) quotaChange {
+		return quotaChange{quotaEntity{User: quotaName{Name: fmt.Sprint(i), Set: true}}, map[string]float64{produceQuota: rate}}
+	}
+	var fill []quotaChange
+	for i := range maxQuotas {
+		fill = append(fill, user(i, 10))
+	}
+	if err := s.quotas.change(t.Context(), fill); err != nil {
+		t.Fatal(err)
+	}
+	adm := kadm.NewClient(client(t, s))
+	if err := setQuota(t, adm, produceQuota, 10, quotaUser, "new"); !errors.Is(err, kerr.PolicyViolation) {
+		t.Errorf("one more than %d: %v", maxQuotas, err)
+	}
+	if err := setQuota(t, adm, produceQuota, 20, quotaUser, "6"); err != nil {
+		t.Errorf("change one of %d: %v", maxQuotas, err)
+	}
+	if err := setQuota(t, adm, fetchQuota, 20, quotaUser, "6"); err != nil {
+		t.Errorf("another quota of one of %d: %v", maxQuotas, err)
+	}
+	if err := s.quotas.change(t.Context(), []quotaChange{user(maxQuotas, 10), user(7, math.NaN())}); err != nil {
+		t.Errorf("one for another: %v", err)
+	}
+	if err := s.quotas.change(t.Context(), []quotaChange{user(-1, 10), user(-2, 10), user(8, math.NaN())}); err == nil {
+		t.Error("two for one were taken")
+	}
+	if err := setQuota(t, adm, produceQuota, -1, quotaUser, "5"); err != nil {
+		t.Errorf("remove one of %d: %v", maxQuotas, err)
+	}
+	if err := setQuota(t, adm, produceQuota, 10, quotaUser, "new"); err != nil {
+		t.Errorf("one where there is room: %v", err)
+	}
+	if n := len(s.quotas.all()); n != maxQuotas {
+		t.Errorf("%d quotas, want %d", n, maxQuotas)
 	}
 }

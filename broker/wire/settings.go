@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -18,6 +19,9 @@ type settings struct {
 	topic *stateTopic
 	mu    sync.Mutex // held over an append: changes are published in the order of the topic
 }
+
+// errTooMany refuses settings that there is no place for.
+var errTooMany = errors.New("remove some that nobody needs first")
 
 // Kinds of settings. Part of the format: never change, add.
 const (

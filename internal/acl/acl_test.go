@@ -3,6 +3,7 @@ package acl_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -171,7 +172,7 @@ func TestFilters(t *testing.T) {
 		"principal": {func(f *acl.Filter) { f.Principal = str("User:ann") }, 2},
 		"operation": {func(f *acl.Filter) { f.Operation = acl.Write }, 1},
 		"denied":    {func(f *acl.Filter) { f.Effect = acl.Deny }, 1},
-		"host":      {func(f *acl.Filter) { f.Host = str("h") }, 0},
+		"host":      {func(f *acl.Filter) { f.Host = str("10.0.0.1") }, 0},
 	} {
 		f := every
 		c.edit(&f)
@@ -184,10 +185,90 @@ func TestFilters(t *testing.T) {
 		"operation": func(r *acl.Rule) { r.Operation = acl.AnyOperation }, "effect": func(r *acl.Rule) { r.Effect = 1 }, "host": func(r *acl.Rule) { r.Host = "" },
 		"principal": func(r *acl.Rule) { r.Principal = "ann" }, "cluster": func(r *acl.Rule) { r.Kind = acl.Cluster }, "long": func(r *acl.Rule) { r.Name = strings.Repeat("x", 2000) },
 	} {
-		if r := lit; r.Validate() != nil {
-			t.Fatal(r.Validate())
-		} else if edit(&r); r.Validate() == nil {
+		r := lit
+		if _, err := r.Canonical(); err != nil {
+			t.Fatal(err)
+		}
+		edit(&r)
+		if _, err := r.Canonical(); err == nil || r.Validate() == nil {
 			t.Errorf("%s: %+v was taken", name, r)
+		}
+	}
+	narrow := every
+	narrow.Name = str("ab")
+	if got := s.FindFirst([]acl.Filter{narrow, every, every}); len(got[0]) != 2 || len(got[1]) != 2 || len(got[2]) != 0 {
+		t.Errorf("rules of three filters: %v, want each once", got)
+	}
+}
+
+// spellings gives one address as people and programs write it.
+func spellings(a netip.Addr) []string {
+	out := []string{a.String(), a.StringExpanded(), strings.ToUpper(a.StringExpanded())}
+	if a.Is4() {
+		mapped := netip.AddrFrom16(a.As16())
+		return append(out, mapped.String(), mapped.StringExpanded(), "0:0:0:0:0:FFFF:"+a.String())
+	}
+	var parts []string
+	for b := a.As16(); len(parts) < 8; {
+		i := 2 * len(parts)
+		parts = append(parts, fmt.Sprintf("%x", int(b[i])<<8|int(b[i+1]))) // as Java prints it
+	}
+	return append(out, strings.Join(parts, ":"))
+}
+
+// I8: a rule is about an address, however it is spelled: in the rule, in a filter, where the connection comes from, or in a
+// rule that an earlier version kept as it came. What is no address is refused.
+func TestHostSpellings(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	addrs := []netip.Addr{netip.IPv6Loopback(), netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("fe80::1")}
+	for range 50 {
+		var b [16]byte
+		for i := range b {
+			b[i] = byte(rnd.IntN(4) * rnd.IntN(256) * rnd.IntN(2))
+		}
+		addrs = append(addrs, netip.AddrFrom16(b).Unmap(), netip.AddrFrom4([4]byte(b[:4])))
+	}
+	every := acl.Filter{Kind: acl.AnyKind, Pattern: acl.AnyPattern, Operation: acl.AnyOperation, Effect: acl.AnyEffect}
+	allow := rule(acl.Allow, "bob", acl.All, acl.Topic, acl.Literal, "t")
+	for _, a := range addrs {
+		for _, spelled := range spellings(a) {
+			deny := rule(acl.Deny, "bob", acl.All, acl.Topic, acl.Literal, "t")
+			deny.Host = spelled
+			kept, err := deny.Canonical()
+			if err != nil || kept.Host != a.String() {
+				t.Fatalf("%q is kept as %q, want %s (%v)", spelled, kept.Host, a, err)
+			}
+			for _, denied := range []acl.Rule{deny, kept} {
+				s := acl.NewSet(false, nil).With([]acl.Rule{allow, denied}, nil)
+				for _, other := range spellings(a) {
+					if host := acl.Host(other); s.Allows("User:bob", host, acl.Read, acl.Topic, "t") || s.AllowsAny("User:bob", host, acl.Read, acl.Topic) {
+						t.Fatalf("%q is denied, and who comes from %q reads", denied.Host, other)
+					}
+					f := every
+					if f.Host = &other; f.Validate() != nil || len(s.Find(f)) != 1 || s.Find(f)[0] != denied {
+						t.Fatalf("the filter %q finds %v, want the rule of %q (%v)", other, s.Find(f), denied.Host, f.Validate())
+					}
+				}
+				if !s.Allows("User:bob", "192.0.2.77", acl.Read, acl.Topic, "t") {
+					t.Fatalf("%q denies who is elsewhere", denied.Host)
+				}
+			}
+		}
+	}
+	if acl.Host("fe80::1%eth0") != "fe80::1" {
+		t.Error("the zone of a connection is part of its address")
+	}
+	for _, host := range []string{"not an address", "localhost", "10.0.0.0/8", "10.0.0.01", "10.0.0", "10.0.0.1:80", "[::1]", "::1 ", "fe80::1%eth0", "**"} {
+		deny := rule(acl.Deny, "bob", acl.All, acl.Topic, acl.Literal, "t")
+		deny.Host = host
+		if _, err := deny.Canonical(); err == nil {
+			t.Errorf("the host %q was taken", host)
+		}
+		f := every
+		if f.Host = &host; f.Validate() == nil {
+			t.Errorf("a filter of the host %q was taken", host)
 		}
 	}
 }

@@ -106,7 +106,21 @@ type Rule struct {
 // maxField bounds the strings of a rule.
 const maxField = 1 << 10
 
-// Validate says what is wrong with a rule.
+// Canonical gives a new rule as it is to be kept, its host in the spelling of Host, or says what is wrong with it. A
+// host that is no address is refused: a rule that denies would deny nobody.
+func (r Rule) Canonical() (Rule, error) {
+	if err := r.Validate(); err != nil {
+		return r, err
+	}
+	if err := checkHost(r.Host); err != nil {
+		return r, err
+	}
+	r.Host = Host(r.Host)
+	return r, nil
+}
+
+// Validate says what is wrong with a rule that is kept. Its host may be in any spelling: earlier versions kept it as
+// it came.
 func (r Rule) Validate() error {
 	switch {
 	case r.Kind < Topic || r.Kind > TransactionalID:
@@ -132,7 +146,7 @@ func (r Rule) Validate() error {
 	return nil
 }
 
-// is says whether a rule is about somebody on some host.
+// is says whether a rule is about somebody on some host, both spelled as Host does.
 func (r *Rule) is(principal, host string) bool {
 	return (r.Principal == principal || r.Principal == anybody) && (r.Host == host || r.Host == Wildcard)
 }
@@ -159,7 +173,7 @@ type Filter struct {
 	Kind            Kind
 	Name            *string
 	Pattern         Pattern
-	Principal, Host *string
+	Principal, Host *string // an address matches in every spelling
 	Operation       Operation
 	Effect          Effect
 }
@@ -169,12 +183,14 @@ func (f Filter) Validate() error {
 	switch {
 	case f.Kind < AnyKind || f.Pattern < AnyPattern || f.Pattern > Prefixed || f.Operation < AnyOperation || f.Effect < AnyEffect || f.Effect > Allow:
 		return errors.New("the filter has a value that is not known")
+	case f.Host != nil:
+		return checkHost(*f.Host)
 	}
 	return nil
 }
 
-// Matches says whether a filter names a rule.
-func (f Filter) Matches(r Rule) bool {
+// matches says whether a filter names a rule, both with their hosts as Host spells them.
+func (f Filter) matches(r Rule) bool {
 	same := func(want *string, got string) bool { return want == nil || *want == got }
 	return (f.Kind == AnyKind || f.Kind == r.Kind) && f.matchesName(r) &&
 		same(f.Principal, r.Principal) && same(f.Host, r.Host) &&

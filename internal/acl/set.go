@@ -13,7 +13,7 @@ type Set struct {
 	open  bool
 	super map[string]bool
 
-	rules    map[Rule]bool
+	rules    map[Rule]Rule // as they are kept: with their hosts as they are compared
 	literal  map[resource][]Rule
 	prefixed map[resource][]Rule
 	lengths  map[Kind][]int // of the prefixes that there are: a name is looked up by each of them
@@ -37,16 +37,18 @@ func NewSet(open bool, super []string) *Set {
 func (s *Set) With(add, remove []Rule) *Set {
 	n := &Set{open: s.open, super: s.super, rules: maps.Clone(s.rules)}
 	if n.rules == nil {
-		n.rules = map[Rule]bool{}
+		n.rules = map[Rule]Rule{}
 	}
 	for _, r := range remove {
 		delete(n.rules, r)
 	}
 	for _, r := range add {
-		n.rules[r] = true
+		c := r
+		c.Host = Host(r.Host)
+		n.rules[r] = c
 	}
 	n.literal, n.prefixed, n.lengths = map[resource][]Rule{}, map[resource][]Rule{}, map[Kind][]int{}
-	for r := range n.rules {
+	for _, r := range n.rules {
 		at := resource{r.Kind, r.Name}
 		if r.Pattern == Literal {
 			n.literal[at] = append(n.literal[at], r)
@@ -64,24 +66,39 @@ func (s *Set) With(add, remove []Rule) *Set {
 func (s *Set) Len() int { return len(s.rules) }
 
 // Has says whether a rule is in the set.
-func (s *Set) Has(r Rule) bool { return s.rules[r] }
+func (s *Set) Has(r Rule) bool { _, ok := s.rules[r]; return ok }
 
 // Find gives the rules that a filter names, those of one resource together.
 func (s *Set) Find(f Filter) []Rule {
-	var out []Rule
-	for r := range s.rules {
-		if f.Matches(r) {
-			out = append(out, r)
+	return s.FindFirst([]Filter{f})[0]
+}
+
+// FindFirst gives for each filter the rules that it names and none before it does, those of one resource together: no
+// more rules altogether than there are. It looks at every rule with every filter.
+func (s *Set) FindFirst(filters []Filter) [][]Rule {
+	out := make([][]Rule, len(filters))
+	filters = slices.Clone(filters)
+	for i, f := range filters {
+		if f.Host != nil {
+			host := Host(*f.Host)
+			filters[i].Host = &host
 		}
 	}
-	slices.SortFunc(out, func(a, b Rule) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Pattern, b.Pattern), cmp.Compare(a.Name, b.Name),
-			cmp.Compare(a.Principal, b.Principal), cmp.Compare(a.Host, b.Host), cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Effect, b.Effect))
-	})
+	for r, c := range s.rules {
+		if i := slices.IndexFunc(filters, func(f Filter) bool { return f.matches(c) }); i >= 0 {
+			out[i] = append(out[i], r)
+		}
+	}
+	for _, rules := range out {
+		slices.SortFunc(rules, func(a, b Rule) int {
+			return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Pattern, b.Pattern), cmp.Compare(a.Name, b.Name),
+				cmp.Compare(a.Principal, b.Principal), cmp.Compare(a.Host, b.Host), cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Effect, b.Effect))
+		})
+	}
 	return out
 }
 
-// Allows says whether a principal on a host may do something with a resource.
+// Allows says whether a principal on a host, spelled as Host does, may do something with a resource.
 func (s *Set) Allows(principal, host string, op Operation, kind Kind, name string) bool {
 	if s.super[principal] {
 		return true
@@ -120,14 +137,14 @@ func (s *Set) about(kind Kind, name string) func(yield func([]Rule) bool) {
 	}
 }
 
-// AllowsAny says whether a principal on a host may do something with at least one resource of a kind, which need
+// AllowsAny says whether a principal on a host, spelled as Host does, may do something with at least one resource of a kind, which need
 // not exist (KIP-679).
 func (s *Set) AllowsAny(principal, host string, op Operation, kind Kind) bool {
 	if s.super[principal] {
 		return true
 	}
 	var allow, deny []Rule
-	for r := range s.rules {
+	for _, r := range s.rules {
 		switch {
 		case r.Kind != kind || !r.is(principal, host) || !r.covers(op):
 		case r.Effect == Allow:
