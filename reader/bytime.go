@@ -29,6 +29,9 @@ type ByTimeConfig struct {
 // that joins or windows by time needs it. The order of each partition stays that of its offsets: a record that is
 // older than one before it in its partition comes right behind that one. Equal times come by partition.
 //
+// MaxRows and Rate are those of all partitions together. OnGap is called by one goroutine at a time, but not by that of
+// Next, and for rows that Next has not given yet.
+//
 // Each partition is read by a Cursor of its own, so memory grows with their number: about BatchRows rows each, twice.
 type ByTime struct {
 	cfg       ByTimeConfig
@@ -40,6 +43,8 @@ type ByTime struct {
 	running   sync.WaitGroup
 	heap      timedHeap
 	watermark int64 // microseconds; what comes is not older
+	left      int64 // rows that may still be given, where MaxRows bounds them
+	pace      *Pace
 	given     arrow.RecordBatch
 	cancel    context.CancelFunc
 }
@@ -70,14 +75,23 @@ func OpenByTime(ctx context.Context, cfg ByTimeConfig) (b *ByTime, err error) {
 	if cfg.Idle == 0 {
 		cfg.Idle = 5 * time.Second
 	}
-	if cfg.MaxRows != 0 || cfg.Rate.set() {
-		return nil, errors.New("by time: MaxRows and Rate are those of one cursor; bound the read by Until")
+	if err := cfg.Config.withDefaults().validate(); err != nil { // Open is not told MaxRows and Rate
+		return nil, err
 	}
 	names := cfg.names()
 	if names.Timestamp == "" || !names.Ordered() {
 		return nil, fmt.Errorf("by time: %w: it has no timestamp, partition and offset columns", ErrNotReplayable)
 	}
 	one := cfg.Config
+	one.MaxRows, one.Rate = 0, Rate{} // of all partitions together: Next keeps to them
+	if tell := cfg.OnGap; tell != nil {
+		var mu sync.Mutex
+		one.OnGap = func(g Gap) {
+			mu.Lock()
+			defer mu.Unlock()
+			tell(g)
+		}
+	}
 	if one.ReadAhead == 0 {
 		one.ReadAhead = 1
 	}
@@ -91,7 +105,7 @@ func OpenByTime(ctx context.Context, cfg ByTimeConfig) (b *ByTime, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b = &ByTime{cfg: cfg, schema: first.Schema(), watermark: math.MinInt64, batches: make(chan timedBatch)}
+	b = &ByTime{cfg: cfg, schema: first.Schema(), watermark: math.MinInt64, batches: make(chan timedBatch), left: cfg.MaxRows, pace: NewPace(cfg.Rate)}
 	if cfg.Columns != nil {
 		b.hide = len(one.Columns) - len(cfg.Columns)
 		if b.schema, err = Project(first.Schema(), cfg.Columns); err != nil {
@@ -147,6 +161,18 @@ func (b *ByTime) Next(ctx context.Context) (arrow.RecordBatch, error) {
 	if limit == 0 {
 		limit = logBatchRows
 	}
+	if b.cfg.Rate.set() {
+		limit = b.cfg.Rate.batchRows(limit)
+	}
+	if b.cfg.MaxRows > 0 {
+		if b.left == 0 {
+			return nil, io.EOF
+		}
+		limit = int(min(int64(limit), b.left))
+	}
+	if err := b.pace.Wait(ctx); err != nil {
+		return nil, err
+	}
 	var pieces []arrow.RecordBatch
 	defer func() {
 		for _, p := range pieces {
@@ -186,6 +212,8 @@ func (b *ByTime) Next(ctx context.Context) (arrow.RecordBatch, error) {
 		b.given = array.NewRecordBatch(b.schema, out.Columns()[:b.schema.NumFields()], out.NumRows())
 		out.Release()
 	}
+	b.left -= b.given.NumRows()
+	b.pace.Used(b.given.NumRows(), batchSize(b.given))
 	return b.given, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -13,6 +14,10 @@ import (
 	"github.com/ledgerlake/ledgerlake/internal/where"
 	"github.com/ledgerlake/ledgerlake/record"
 )
+
+// ErrStateCompacted means that the log was compacted while LatestByKey read the state: newer records of some keys came
+// behind it, and those that it needs are gone.
+var ErrStateCompacted = errors.New("the records of the state were compacted away while it was read, since newer ones have come: read again, or follow, which gives the newer ones too")
 
 // LatestByKeyConfig are the settings of a read of the newest value of each key.
 type LatestByKeyConfig struct {
@@ -31,15 +36,20 @@ type LatestByKeyConfig struct {
 //
 // It reads the keys up to the end first, to know which offsets are the newest, and then the rows: so no values are kept,
 // and what keys do not fit into memory is sorted out in files. Both reads are parallel as any read of the table is.
-// The state is exactly that at State, however long it takes and whatever is written meanwhile.
+// The state is exactly that at State, however long it takes and whatever is written meanwhile. A log that is compacted
+// meanwhile may lose a record of it, since a newer one of its key has come behind State: with Follow that one comes as
+// well; without, the read ends with ErrStateCompacted in the place of io.EOF. SkipMissing takes a state that lacks keys.
 type LatestByKey struct {
 	cfg    LatestByKeyConfig
 	state  map[int32]record.Offset // the end of the state
 	wins   map[int32]*offsetSet
 	keys   int64
+	given  int64                   // of keys: their newest record was met
+	tail   map[int32]record.Offset // where the log began when the keys were read: only from there on a record can go
+	inTail int64                   // keys whose newest record is there
 	cur    *Cursor
 	live   bool // behind the state
-	given  arrow.RecordBatch
+	batch  arrow.RecordBatch
 	hide   int // columns at the end that the caller did not ask for
 	schema *arrow.Schema
 	part   int // columns in batches of cur
@@ -55,7 +65,7 @@ func OpenLatestByKey(ctx context.Context, cfg LatestByKeyConfig) (l *LatestByKey
 	if cfg.Memory == 0 {
 		cfg.Memory = 256 << 20
 	}
-	l = &LatestByKey{cfg: cfg, wins: map[int32]*offsetSet{}}
+	l = &LatestByKey{cfg: cfg, wins: map[int32]*offsetSet{}, tail: map[int32]record.Offset{}}
 	if err := l.findKeys(ctx); err != nil {
 		return nil, fmt.Errorf("latest by key: %w", err)
 	}
@@ -82,6 +92,11 @@ func (l *LatestByKey) findKeys(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, cur.Close()) }()
 	l.state = cur.End()
+	for _, p := range cur.parts {
+		if at := max(p.next, p.lakeEnd); at < p.until {
+			l.tail[p.id] = at
+		}
+	}
 	keys := newNewest(l.cfg.Memory, l.cfg.TempDir)
 	defer func() { err = errors.Join(err, keys.close()) }()
 	for rb, err := range cur.Batches(ctx) {
@@ -107,6 +122,9 @@ func (l *LatestByKey) findKeys(ctx context.Context) (err error) {
 			l.wins[p] = &offsetSet{pages: map[int64]*[pageWords]uint64{}}
 		}
 		l.wins[p].add(off)
+		if at, ok := l.tail[p]; ok && record.Offset(off) >= at {
+			l.inTail++
+		}
 	})
 	return err
 }
@@ -168,6 +186,11 @@ func (l *LatestByKey) Next(ctx context.Context) (arrow.RecordBatch, error) {
 	for {
 		l.drop()
 		rb, err := l.cur.Next(ctx)
+		if errors.Is(err, io.EOF) && !l.live {
+			if missing := l.check(ctx); missing != nil {
+				return nil, missing
+			}
+		}
 		if errors.Is(err, io.EOF) && l.cfg.Follow && !l.live {
 			if err = l.cur.Close(); err == nil {
 				err = l.openRows(ctx, true)
@@ -187,7 +210,7 @@ func (l *LatestByKey) Next(ctx context.Context) (arrow.RecordBatch, error) {
 		if err != nil {
 			return nil, err
 		}
-		if l.given = out; out.NumRows() > 0 {
+		if l.batch = out; out.NumRows() > 0 {
 			return l.project(out), nil
 		}
 	}
@@ -202,28 +225,83 @@ func (l *LatestByKey) choose(rb arrow.RecordBatch) ([]bool, error) {
 	}
 	keep := make([]bool, rb.NumRows())
 	for i := range keep {
+		if keep[i] = l.live || l.wins[parts.Value(i)].has(offs.Value(i)); l.live || !keep[i] {
+			continue
+		}
+		l.given++
 		deleted := l.value >= 0 && rb.Column(l.value).IsNull(i) && !l.cfg.KeepTombstones
-		keep[i] = l.live || l.wins[parts.Value(i)].has(offs.Value(i)) && !deleted
+		keep[i] = !deleted
 	}
 	return keep, nil
+}
+
+// check says, at the end of the state, whether a record of it was compacted away before its row was read.
+func (l *LatestByKey) check(ctx context.Context) error {
+	if l.cfg.Follow || l.cfg.SkipMissing || l.given == l.keys {
+		return nil
+	}
+	missing := l.keys - l.given
+	if l.cfg.Where != "" { // it left out rows: those of the log are counted without it
+		there, err := l.countTail(ctx)
+		if err != nil {
+			return fmt.Errorf("latest by key: look for compacted records: %w", err)
+		}
+		missing = l.inTail - there
+	}
+	if missing > 0 {
+		return fmt.Errorf("latest by key: %d of %d keys: %w", missing, l.keys, ErrStateCompacted)
+	}
+	return nil
+}
+
+// countTail counts the newest records that are still where the log had them.
+func (l *LatestByKey) countTail(ctx context.Context) (n int64, err error) {
+	if l.inTail == 0 {
+		return 0, nil
+	}
+	cfg := l.cfg.Config
+	names := cfg.names()
+	cfg.Columns, cfg.Where, cfg.OnGap = []string{names.Partition, names.Offset}, "", nil
+	cfg.From, cfg.Until, cfg.Partitions = AtOffsets(l.tail), AtOffsets(l.state), slices.Sorted(maps.Keys(l.tail))
+	cur, err := Open(ctx, cfg)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, cur.Close()) }()
+	for rb, err := range cur.Batches(ctx) {
+		if err != nil {
+			return 0, err
+		}
+		parts, ok1 := rb.Column(0).(*array.Int32)
+		offs, ok2 := rb.Column(1).(*array.Int64)
+		if !ok1 || !ok2 {
+			return 0, ErrNotReplayable
+		}
+		for i := range int(rb.NumRows()) {
+			if l.wins[parts.Value(i)].has(offs.Value(i)) {
+				n++
+			}
+		}
+	}
+	return n, nil
 }
 
 func (l *LatestByKey) project(rb arrow.RecordBatch) arrow.RecordBatch {
 	if l.hide == 0 {
 		return rb
 	}
-	l.given = array.NewRecordBatch(l.schema, rb.Columns()[:l.schema.NumFields()], rb.NumRows())
+	l.batch = array.NewRecordBatch(l.schema, rb.Columns()[:l.schema.NumFields()], rb.NumRows())
 	rb.Release()
-	return l.given
+	return l.batch
 }
 
 // Token names the place behind the last batch, for a read of the changes by Open once the state is through.
 func (l *LatestByKey) Token() string { return l.cur.Token() }
 
 func (l *LatestByKey) drop() {
-	if l.given != nil {
-		l.given.Release()
-		l.given = nil
+	if l.batch != nil {
+		l.batch.Release()
+		l.batch = nil
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -219,5 +220,33 @@ func TestDamage(t *testing.T) {
 	var oor *broker.OutOfRangeError
 	if err != nil || !errors.As(got[0].Err, &oor) || !errors.Is(got[1].Err, broker.ErrUnknownTopic) {
 		t.Errorf("beyond the end: %v; no such partition: %v (%v)", got[0].Err, got[1].Err, err)
+	}
+}
+
+// What stands behind a transaction without an end is not read, and it is said how much that is, and whose (I4).
+func TestTellsWhatAnOpenTransactionHides(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, 0, [][]byte{batch(t, 0, 3, -1), batch(t, 3, 1, 7), batch(t, 4, 2, 9), batch(t, 6, 500, -1)}) // 7 and 9 never end
+	write(t, dir, 1, [][]byte{batch(t, 0, 1, 7), marker(t, 1, record.CommitMarker, 7), batch(t, 2, 5, -1)})
+	for mark, want := range map[int]map[int32]logdir.Hidden{
+		506: {0: {Offsets: 503, First: 3, Producer: 7}},
+		4:   {0: {Offsets: 1, First: 3, Producer: 7}},
+		3:   {},
+	} {
+		note(t, dir, "replication-offset-checkpoint", fmt.Sprintf("0\n2\na-b.c 0 %d\na-b.c 1 7\n", mark))
+		s := open(t, logdir.Config{Dir: dir})
+		if got := s.Hidden(); !maps.Equal(got, want) {
+			t.Errorf("up to %d: hidden %+v, want %+v", mark, got, want)
+		}
+		if got := offsets(t, s, broker.ReadCommitted); !slices.Equal(got, []record.Offset{0, 1, 2}) {
+			t.Errorf("up to %d: committed %v", mark, got)
+		}
+		if got := int(s.Left()[0]); got != 506-mark {
+			t.Errorf("up to %d: %d left", mark, got)
+		}
+	}
+	note(t, dir, "log-start-offset-checkpoint", "0\n1\na-b.c 0 5\n") // retention has taken a part of what is open
+	if got := open(t, logdir.Config{Dir: dir, PastWatermark: true}).Hidden()[0]; got != (logdir.Hidden{Offsets: 501, First: 3, Producer: 7}) {
+		t.Errorf("behind the start: %+v", got)
 	}
 }

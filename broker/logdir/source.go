@@ -227,6 +227,32 @@ func (s *Source) Left() map[int32]int64 {
 	return out
 }
 
+// Hidden is a transaction without an end, and what stands behind it: a reader of committed records sees none of it.
+type Hidden struct {
+	Offsets  int64         // up to the end of the partition, the transaction's own included
+	First    record.Offset // of the transaction
+	Producer int64         // its producer id
+}
+
+// Hidden tells, by partition, what a transaction that never ended hides from readers of committed records: the oldest
+// one where there are several.
+func (s *Source) Hidden() map[int32]Hidden {
+	out := map[int32]Hidden{}
+	for n, p := range s.parts {
+		if p.bounds.Stable == p.bounds.End {
+			continue
+		}
+		h := Hidden{Offsets: int64(p.bounds.End - p.bounds.Stable), First: math.MaxInt64}
+		for producer, first := range p.open {
+			if first < h.First {
+				h.First, h.Producer = first, producer
+			}
+		}
+		out[n] = h
+	}
+	return out
+}
+
 // read gives whole batches from the one that holds from, up to an offset.
 func (p *partition) read(fsys vfs.FS, from, end record.Offset, maxBytes int) ([]byte, error) {
 	for i := p.first(from); i < len(p.bases) && p.bases[i] < end; i++ {

@@ -73,6 +73,12 @@ later copy adds what is new, and ingest from the living cluster goes on behind i
 			for _, p := range slices.Sorted(maps.Keys(left)) {
 				fmt.Fprintf(os.Stderr, "partition %d: %d offsets at the end were left out: the broker had not noted them as committed (--past-watermark takes them)\n", p, left[p])
 			}
+			hidden := src.Hidden()
+			for _, p := range slices.Sorted(maps.Keys(hidden)) {
+				h := hidden[p]
+				fmt.Fprintf(os.Stderr, "partition %d: %d offsets at the end were left out: a transaction of producer %d that begins at offset %d has no end in the copy, and what stands behind it is not committed before it ends; "+
+					"end it on the broker (kafka-transactions.sh abort), and import a later copy\n", p, h.Offsets, h.Producer, h.First)
+			}
 			return nil
 		},
 	}

@@ -111,6 +111,12 @@ func (r *readFlags) run(ctx context.Context, s *stream, out io.Writer) (err erro
 	if (!r.auto() || r.decode.set()) && (s.table == nil || s.source == nil) {
 		return errors.New("--format and what belongs to it say how a log's values become the columns of a table: SOURCE has not both")
 	}
+	switch {
+	case r.tombstones && !r.latest:
+		return errors.New("--tombstones says which keys --latest-by-key gives: it goes with that flag only")
+	case r.latest && r.limit > 0:
+		return errors.New("--limit with --latest-by-key would leave out keys at random: use --where")
+	}
 	if r.travel.set() || r.wholeTable(s) {
 		return r.readVersion(ctx, s, out)
 	}

@@ -1,10 +1,13 @@
 package model
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -115,5 +118,79 @@ func TestReaderByTimeIdle(t *testing.T) {
 	wantRun(t, got, 0, 30)
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// All partitions together keep to a number of rows and to a rate, and gaps of several partitions are told one at a time.
+func TestReaderByTimeIsOneRead(t *testing.T) {
+	w := newWorld(t, rand.New(rand.NewPCG(1, 1)))
+	for p := range int32(partitions) {
+		b := record.NewBuilder(record.None)
+		for n := range 20 {
+			b.Append(int64(1000+n), nil, []byte("no JSON"), nil)
+			b.Append(int64(1000+n), nil, fmt.Appendf(nil, `{"n":%d}`, n), nil)
+		}
+		raw, err := b.Build(0)
+		if err == nil {
+			_, err = w.log.Append(t.Context(), tp(p), raw)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, rows := range []int64{0, 1, 7, 20*partitions + 5} {
+		var inside atomic.Int32
+		gaps := map[int32]int{} // unguarded: the race detector sees two at once
+		cfg := reader.ByTimeConfig{Config: w.config()}
+		cfg.Partitions, cfg.MaxRows, cfg.Rate = nil, rows, reader.Rate{Records: 100_000, Bytes: 1 << 30}
+		cfg.OnGap = func(g reader.Gap) {
+			if inside.Add(1) > 1 {
+				t.Error("gaps are told by two goroutines at once")
+			}
+			for range 10 {
+				runtime.Gosched()
+			}
+			gaps[g.Partition]++
+			inside.Add(-1)
+		}
+		b, err := reader.OpenByTime(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, got := int64(20*partitions), int64(0)
+		if rows > 0 {
+			want = min(want, rows)
+		}
+		for {
+			rb, err := b.Next(t.Context())
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got += rb.NumRows()
+		}
+		if err := b.Close(); err != nil || got != want {
+			t.Errorf("%d rows with a bound of %d, want %d (%v)", got, rows, want, err)
+		}
+		if rows == 0 && (len(gaps) != partitions || gaps[0] != 20) {
+			t.Errorf("gaps %v", gaps)
+		}
+	}
+	cfg := reader.ByTimeConfig{Config: w.config()}
+	cfg.Rate = reader.Rate{Records: 1000}
+	b, err := reader.OpenByTime(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = b.Close() }()
+	if rb, err := b.Next(t.Context()); err != nil || rb.NumRows() > 100 {
+		t.Fatal("a batch is more than a tenth of a second's", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.Next(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("the next batch is due later, and a read that is called off gives %v", err)
 	}
 }
