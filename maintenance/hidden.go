@@ -22,7 +22,8 @@ const (
 // hiddenKeys gives the rule for what a vacuum must not see: parts of a path that begin with '_' or '.', which hold
 // the log, leases and the affairs of other programs, except change data and folders of partition columns.
 //
-// What a group of committers staged there is seen: it belongs to nobody once it is old.
+// Requests that were staged for a group of committers are seen: they belong to nobody once they are old. Not so the actions
+// that the group decided on: a version that waits for its store for however long needs them (I5).
 func hiddenKeys(snap *deltalog.Snapshot) func(key string) bool {
 	var folders []string
 	for _, c := range snap.Metadata().PartitionColumns {
@@ -36,7 +37,7 @@ func hiddenKeys(snap *deltalog.Snapshot) func(key string) bool {
 			return true
 		}
 		if strings.HasPrefix(key, stagedData) {
-			return false
+			return strings.HasSuffix(key, fsm.ActionsSuffix)
 		}
 		rest := strings.TrimPrefix(key, changeData)
 		for part := range strings.SplitSeq(rest, "/") {

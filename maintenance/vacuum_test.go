@@ -51,8 +51,8 @@ func TestVacuum(t *testing.T) {
 		want, txns := rows(t, r.table, before), before.Txns()
 		optimize(t, r.table, OptimizeOptions{})
 		untouched := []string{"_delta_log/00000000000000000099.json.tmp", "_delta_log/_sidecars/x.parquet", "_ledgerlake/other.json",
-			".hidden/file", "a/_temporary/x", "_delta_index/x"}
-		orphans := []string{"part-orphan.parquet", "sub/folder/x.bin", "_change_data/cdc-1.parquet", "_ledgerlake/staged/x.actions"}
+			".hidden/file", "a/_temporary/x", "_delta_index/x", "_ledgerlake/staged/x.actions"}
+		orphans := []string{"part-orphan.parquet", "sub/folder/x.bin", "_change_data/cdc-1.parquet", "_ledgerlake/staged/x.request"}
 		for _, key := range slices.Concat(untouched, orphans) {
 			r.put(key)
 		}

@@ -59,7 +59,8 @@ func (n *Node) commit(ctx context.Context, q *rpc.CommitRequest) (*rpc.CommitRep
 		if err != nil {
 			return &rpc.CommitReply{Error: err.Error()}, nil
 		}
-		a, err := r.submit(ctx, req, q.Early)
+		// Early answers are only for what the log holds itself: staged actions can be lost before they are published.
+		a, err := r.submit(ctx, req, req.Early)
 		switch {
 		case errors.Is(err, errNotLeader):
 			return &rpc.CommitReply{Head: n.redirect()}, nil
@@ -199,13 +200,13 @@ func (n *Node) Member(_ context.Context, q *rpc.MemberRequest) (*rpc.MemberReply
 			err = errors.New("add needs the id and the address of the node")
 			break
 		}
-		err = n.raft.AddVoter(id, address, 0, memberLimit).Error()
+		err = n.join(id, address, true)
 	case "standby":
 		if q.ID == "" || q.Addr == "" {
 			err = errors.New("standby needs the id and the address of the node")
 			break
 		}
-		err = n.raft.AddNonvoter(id, address, 0, memberLimit).Error()
+		err = n.join(id, address, false)
 	case "promote":
 		err = n.promote(id)
 	case "remove":
@@ -222,6 +223,28 @@ func (n *Node) Member(_ context.Context, q *rpc.MemberRequest) (*rpc.MemberReply
 		return &rpc.MemberReply{Error: err.Error()}, nil
 	}
 	return &rpc.MemberReply{}, nil
+}
+
+// join takes a node in, with a vote or without. A member that has a vote stays as it is: the library would answer a
+// repeated call with success, and put the given address in the place of the one under which it is reached.
+func (n *Node) join(id hraft.ServerID, address hraft.ServerAddress, voter bool) error {
+	conf := n.raft.GetConfiguration()
+	if err := conf.Error(); err != nil {
+		return err
+	}
+	for _, s := range conf.Configuration().Servers {
+		switch {
+		case s.ID != id || s.Suffrage != hraft.Voter:
+		case voter && s.Address == address:
+			return nil
+		default:
+			return fmt.Errorf("%s is a member with a vote, at %s: remove it first; a node with an empty directory needs a new id", id, s.Address)
+		}
+	}
+	if voter { // only when the members are still those that were looked at
+		return n.raft.AddVoter(id, address, conf.Index(), memberLimit).Error()
+	}
+	return n.raft.AddNonvoter(id, address, conf.Index(), memberLimit).Error()
 }
 
 // promote gives a member a vote.
@@ -254,6 +277,9 @@ func (n *Node) transfer(id hraft.ServerID) error {
 	s, err := n.member(id)
 	if err != nil {
 		return err
+	}
+	if s.Suffrage != hraft.Voter {
+		return fmt.Errorf("%s is a standby and cannot lead: promote it first", id)
 	}
 	if leader, _ := n.raft.LeaderWithID(); leader == s.Address {
 		return nil

@@ -56,7 +56,7 @@ func TestRewritesBesideAppends(t *testing.T) {
 				continue
 			}
 			into := fmt.Sprintf("merged-%d.parquet", merges+conflicts)
-			c := deltalog.Commit{ReadVersion: snap.Version(), Operation: "OPTIMIZE", Metrics: map[string]string{"numAddedFiles": "1"},
+			c := deltalog.Commit{ReadVersion: snap.Version(), Incarnation: snap.Metadata().ID, Operation: "OPTIMIZE", Metrics: map[string]string{"numAddedFiles": "1"},
 				Adds: []deltalog.Add{{Path: into, Size: 1}}}
 			for _, f := range old {
 				c.Removes = append(c.Removes, deltalog.RemoveOf(f, 1, false))
@@ -131,6 +131,7 @@ func TestChangesConflict(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		c.Incarnation = snap.Metadata().ID
 		return c
 	}
 	if _, err := tab.Change(t.Context(), alter("a")); err != nil {
@@ -147,7 +148,7 @@ func TestChangesConflict(t *testing.T) {
 		break
 	}
 	remove := func() deltalog.Commit {
-		return deltalog.Commit{ReadVersion: snap.Version(), Operation: "DELETE", Removes: []deltalog.Remove{deltalog.RemoveOf(file, 1, true)}}
+		return deltalog.Commit{ReadVersion: snap.Version(), Incarnation: snap.Metadata().ID, Operation: "DELETE", Removes: []deltalog.Remove{deltalog.RemoveOf(file, 1, true)}}
 	}
 	if _, err := log.Commit(t.Context(), remove()); err != nil {
 		t.Fatal(err)
@@ -228,7 +229,7 @@ func TestLargeRequests(t *testing.T) {
 	}
 	t.Logf("left for the vacuum: %v", staged(t, store)) // a try that the writer had given up may have come last
 	// A rewrite of all of them is large as well.
-	change := deltalog.Commit{ReadVersion: 1, Operation: "OPTIMIZE", Adds: []deltalog.Add{{Path: "all.parquet", Size: 1}}}
+	change := deltalog.Commit{ReadVersion: 1, Incarnation: snap.Metadata().ID, Operation: "OPTIMIZE", Adds: []deltalog.Add{{Path: "all.parquet", Size: 1}}}
 	for f := range snap.Files() {
 		if change.Removes = append(change.Removes, deltalog.RemoveOf(f, 1, false)); len(change.Removes) == 8_000 {
 			break
@@ -336,4 +337,150 @@ func TestSlowStoreOfOneTable(t *testing.T) {
 	}
 	check(t, stores["mem://slow"], 1, 1)
 	check(t, stores["mem://fast"], 1, 20)
+}
+
+// A merge that was planned on a table which was dropped and made again does not get into the new one, though it has the same
+// versions (I3, I5).
+func TestChangeOfADroppedTable(t *testing.T) {
+	store := mem.New()
+	log := newTable(t, store)
+	tab := newCluster(t, 1, store, func(cfg *raft.Config) { cfg.Verify = time.Nanosecond }).client(nil).Table(location)
+	if err := write(t.Context(), tab, 9, 8); err != nil {
+		t.Fatal(err)
+	}
+	snap, err := log.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := deltalog.Commit{ReadVersion: snap.Version(), Incarnation: snap.Metadata().ID, Operation: "OPTIMIZE",
+		Adds: []deltalog.Add{{Path: "of-the-old-table.parquet", Size: 1}}}
+	for f := range snap.Files() {
+		c.Removes = append(c.Removes, deltalog.RemoveOf(f, 1, false))
+	}
+	for info, err := range store.List(t.Context(), objstore.ListOptions{}) {
+		if err == nil {
+			err = store.Delete(t.Context(), info.Key)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := newTable(t, store)
+	if snap, err = again.Snapshot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 { // until the new table has the version that the merge was planned on
+		r := request(9, 0, 10)
+		r.Incarnation = snap.Metadata().ID
+		r.Ranges[0].Partition = int32(snap.Version())
+		if _, err := tab.Commit(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		if snap, err = again.Snapshot(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := tab.Change(t.Context(), c); !errors.Is(err, committer.ErrIncarnation) {
+		t.Errorf("planned on the dropped table = %v", err)
+	}
+	// One whose version the table does not have, under whatever id, stands on nothing.
+	c.Incarnation, c.ReadVersion = snap.Metadata().ID, snap.Version()+5
+	if _, err := tab.Change(t.Context(), c); !errors.Is(err, deltalog.ErrConcurrentDelete) {
+		t.Errorf("planned on a version to come = %v", err)
+	}
+	// A version that a foreign writer made just now is one, once the group has looked.
+	v, err := again.Commit(t.Context(), deltalog.Commit{ReadVersion: snap.Version(), Operation: "WRITE", Adds: []deltalog.Add{{Path: "foreign", Size: 1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.ReadVersion, c.Removes = v, []deltalog.Remove{{Path: "foreign"}}
+	if _, err := tab.Change(t.Context(), c); err != nil {
+		t.Errorf("planned on a foreign version = %v", err)
+	}
+}
+
+// counting is a store that notes how much of its staged objects is being read at a time.
+type counting struct {
+	objstore.Store
+	mu               sync.Mutex
+	now, most, reads int64
+	wait             chan struct{}
+}
+
+func (c *counting) GetRange(ctx context.Context, key string, off, n int64) ([]byte, error) {
+	if !strings.HasPrefix(key, fsm.StagedFolder) {
+		return c.Store.GetRange(ctx, key, off, n)
+	}
+	c.mu.Lock()
+	c.now, c.reads = c.now+n, c.reads+1
+	c.most = max(c.most, c.now)
+	c.mu.Unlock()
+	select {
+	case <-c.wait:
+	case <-ctx.Done():
+	}
+	defer func() {
+		c.mu.Lock()
+		c.now -= n
+		c.mu.Unlock()
+	}()
+	return c.Store.GetRange(ctx, key, off, n)
+}
+
+// I8: small requests that name large staged objects make a node read a bounded amount at a time, and nothing for one that is refused
+// whatever it holds.
+func TestStagedMemory(t *testing.T) {
+	store := &counting{Store: mem.New(), wait: make(chan struct{})}
+	newTable(t, store)
+	c := newCluster(t, 1, store, nil)
+	if err := write(t.Context(), c.client(nil).Table(location), 9, 1); err != nil {
+		t.Fatal(err)
+	}
+	const size = 20 << 20 // three fit
+	body := append([]byte("{}"), strings.Repeat(" ", size-2)...)
+	s := fsm.Staged{Key: fsm.StagedFolder + "x.request", Hash: fsm.HashOf(body), Size: size}
+	if err := store.Put(t.Context(), s.Key, body); err != nil {
+		t.Fatal(err)
+	}
+	commit := func(i int, r fsm.Range) (fsm.Answer, string) {
+		reply, err := c.nodes["n0"].Commit(t.Context(), &rpc.CommitRequest{ID: fmt.Sprint("q", i), Table: location, App: "app", Ranges: []fsm.Range{r}, Staged: s})
+		if err != nil {
+			t.Error(err)
+			return fsm.Answer{}, ""
+		}
+		return reply.Answer, reply.Error
+	}
+	for i, x := range []struct {
+		r    fsm.Range
+		code fsm.Code
+	}{
+		{fsm.Range{Partition: 9, From: 0, To: 10, Epoch: 1}, fsm.Fenced},
+		{fsm.Range{Partition: 9, From: 11, To: 12, Epoch: 1}, fsm.Misplaced},
+		{fsm.Range{Partition: 9, From: 10, To: 12}, fsm.Stale},
+	} {
+		if a, text := commit(i, x.r); a.Code != x.code || text != "" {
+			t.Errorf("%+v = %+v %s, want %v", x.r, a, text, x.code)
+		}
+	}
+	if store.reads != 0 {
+		t.Errorf("%d staged objects were read for requests that are refused by their ranges", store.reads)
+	}
+	var wg sync.WaitGroup
+	for i := range 12 {
+		wg.Go(func() {
+			if a, text := commit(100+i, fsm.Range{Partition: int32(20 + i), From: 0, To: 1}); a.Code != fsm.Published {
+				t.Errorf("request %d = %+v %s", i, a, text)
+			}
+		})
+	}
+	eventually(t, func() bool {
+		store.mu.Lock()
+		defer store.mu.Unlock()
+		return store.reads >= 3
+	})
+	close(store.wait)
+	wg.Wait()
+	if store.most < 3*size || store.most > fsm.MaxStaged {
+		t.Errorf("%d MB were read at a time, want up to %d", store.most>>20, fsm.MaxStaged>>20)
+	}
 }

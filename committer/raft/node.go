@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	hraft "github.com/hashicorp/raft"
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 
 	"github.com/ledgerlake/ledgerlake/committer/raft/fsm"
@@ -35,6 +36,8 @@ type Node struct {
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 	notify  chan bool
+	staged  *semaphore.Weighted // bytes of staged requests that are being checked
+	loads   *semaphore.Weighted // ... and published
 	metrics *metrics
 	broken  chan struct{} // closed when the node stops by itself
 	failure error         // after broken: why
@@ -50,7 +53,7 @@ func Open(_ context.Context, cfg Config) (*Node, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, replica: &replica{state: fsm.New()}, notify: make(chan bool, 16),
+	n := &Node{cfg: cfg, replica: &replica{state: fsm.New()}, notify: make(chan bool, 16), staged: semaphore.NewWeighted(stagedBudget), loads: semaphore.NewWeighted(stagedBudget),
 		metrics: newMetrics(), broken: make(chan struct{})}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	if err := n.open(); err != nil {

@@ -455,6 +455,61 @@ func TestMembers(t *testing.T) {
 	}
 }
 
+// What would take a voter's address away, or make a node lead that has no vote, is refused, and nothing changes.
+func TestMembersStayAsTheyAre(t *testing.T) {
+	c := newCluster(t, 3, mem.New(), nil)
+	cl := c.client(nil)
+	lead := c.leader(cl)
+	var voter raft.Member
+	for _, m := range c.members {
+		if m.ID != lead {
+			voter = m
+		}
+	}
+	standby := raft.Member{ID: "n3", Addr: freeAddr(t)}
+	c.start(standby, nil)
+	do := func(op string, m raft.Member) error {
+		return cl.Member(t.Context(), rpc.MemberRequest{Op: op, ID: m.ID, Addr: m.Addr})
+	}
+	if err := do("standby", standby); err != nil {
+		t.Fatal(err)
+	}
+	members := func() string {
+		for {
+			replies, errs := cl.Status(t.Context())
+			for _, r := range replies {
+				if r != nil && r.State == "leader" {
+					return fmt.Sprint(r.Members)
+				}
+			}
+			if t.Context().Err() != nil {
+				t.Fatal(errs)
+			}
+		}
+	}
+	before := members()
+	for _, x := range []struct {
+		op   string
+		m    raft.Member
+		want string
+	}{
+		{"standby", voter, "with a vote"},
+		{"standby", raft.Member{ID: voter.ID, Addr: "127.0.0.1:1"}, "with a vote"},
+		{"add", raft.Member{ID: voter.ID, Addr: "127.0.0.1:1"}, "with a vote"},
+		{"transfer", raft.Member{ID: standby.ID}, "cannot lead"},
+	} {
+		if err := do(x.op, x.m); err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%s %v = %v", x.op, x.m, err)
+		}
+	}
+	if err := do("add", voter); err != nil { // it is what it should be
+		t.Error(err)
+	}
+	if after := members(); after != before {
+		t.Errorf("the members are %s, were %s", after, before)
+	}
+}
+
 // The group lost everything: a new one begins from the table alone.
 func TestGroupFromTheTableAlone(t *testing.T) {
 	store := mem.New()

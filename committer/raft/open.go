@@ -133,6 +133,16 @@ func (r *runner) prepare(ctx context.Context, q *rpc.CommitRequest) (fsm.Request
 			return out, nil
 		}
 	}
+	if q.Staged.Key != "" { // a store that hangs must not keep the memory of all tables' requests
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.t.n.cfg.StoreLimit)
+		defer cancel()
+	}
+	done, err := r.room(ctx, &out, q)
+	if err != nil || out.Unread {
+		return out, err
+	}
+	defer done()
 	body, err := r.body(ctx, q)
 	if err != nil {
 		return out, err

@@ -29,6 +29,7 @@ type runner struct {
 	log      *deltalog.Log
 	wg       sync.WaitGroup
 	wake     *time.Timer
+	loaded   func() // gives back the memory of the staged actions that the next put holds; of the loop
 
 	mu      sync.Mutex
 	callers map[string][]chan outcome
@@ -118,7 +119,14 @@ func (r *runner) do(_ *publish.Machine, effects []publish.Effect) {
 				r.post(func(m *publish.Machine, now time.Time) []publish.Effect { return m.Proposed(now, e.Command, res, err) })
 			})
 		case publish.Put:
-			r.wg.Go(func() { r.put(e) })
+			loaded := r.loaded
+			r.loaded = nil
+			r.wg.Go(func() {
+				r.put(e)
+				if loaded != nil {
+					loaded()
+				}
+			})
 		case publish.Get:
 			r.wg.Go(func() { r.get(e) })
 		case publish.Load:
@@ -130,6 +138,9 @@ func (r *runner) do(_ *publish.Machine, effects []publish.Effect) {
 		case publish.Stored:
 			r.t.n.metrics.versions.WithLabelValues("own").Inc()
 			r.t.n.metrics.size.Observe(float64(e.Requests))
+			if len(e.Data) > inline { // up to 64 may wait: read again what is large
+				e.Data = nil
+			}
 			select {
 			case r.stored <- e:
 			default: // the log catches up later by itself
@@ -177,6 +188,12 @@ func (r *runner) keep() {
 		case e := <-r.stored:
 			if e.Version%10 == 0 { // it may have missed versions of others
 				_, _ = r.log.Snapshot(r.t.ctx)
+			}
+			if e.Data == nil {
+				var err error
+				if e.Data, err = r.store.Get(r.t.ctx, deltalog.CommitKey(deltalog.Version(e.Version))); err != nil {
+					continue // as when it was not handed over
+				}
 			}
 			r.log.Published(deltalog.Version(e.Version), e.Data)
 		}

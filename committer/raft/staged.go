@@ -7,8 +7,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/ledgerlake/ledgerlake/committer/raft/fsm"
 	"github.com/ledgerlake/ledgerlake/committer/raft/publish"
@@ -30,6 +34,35 @@ import (
 // inline is the size up to which actions are in the log itself.
 const inline = 1 << 20
 
+// stagedBudget bounds the staged bytes that a node checks at a time, in all tables, and as many that it publishes: those of
+// one request of the largest size each. Decoded they take a few times as much (I8).
+const stagedBudget = fsm.MaxStaged
+
+// room waits until the body of a staged request may be read; the caller calls what it gives when it is done with it. A
+// request that will be refused whatever its body is goes into the log without, as Unread.
+func (r *runner) room(ctx context.Context, out *fsm.Request, q *rpc.CommitRequest) (done func(), err error) {
+	if q.Staged.Key == "" {
+		return func() {}, nil
+	}
+	if err := checkStaged(q.Staged); err != nil {
+		return nil, err
+	}
+	switch a := r.view.Check(out); a.Code {
+	case fsm.Pending, fsm.Recheck, fsm.Published:
+	default:
+		out.Unread = true
+		return nil, nil
+	}
+	return reserve(ctx, r.t.n.staged, q.Staged.Size)
+}
+
+func reserve(ctx context.Context, budget *semaphore.Weighted, n int64) (done func(), err error) {
+	if err := budget.Acquire(ctx, n); err != nil {
+		return nil, fmt.Errorf("wait for memory for a staged request of %d bytes: %w", n, err)
+	}
+	return func() { budget.Release(n) }, nil
+}
+
 // body reads what a request has staged.
 func (r *runner) body(ctx context.Context, q *rpc.CommitRequest) (*rpc.CommitBody, error) {
 	if q.Staged.Key == "" {
@@ -48,9 +81,8 @@ func (r *runner) body(ctx context.Context, q *rpc.CommitRequest) (*rpc.CommitBod
 
 // readStaged reads an object and compares its hash; never more of it than the limit (I8).
 func (r *runner) readStaged(ctx context.Context, s fsm.Staged) ([]byte, error) {
-	name, ok := strings.CutPrefix(s.Key, fsm.StagedFolder)
-	if !ok || name == "" || strings.ContainsAny(name, "/\\") || s.Size <= 0 || s.Size > fsm.MaxStaged {
-		return nil, fmt.Errorf("staged object %q of %d bytes: want one in %s of at most %d bytes", s.Key, s.Size, fsm.StagedFolder, fsm.MaxStaged)
+	if err := checkStaged(s); err != nil {
+		return nil, err
 	}
 	data, err := r.store.GetRange(ctx, s.Key, 0, s.Size)
 	if err != nil {
@@ -62,11 +94,19 @@ func (r *runner) readStaged(ctx context.Context, s fsm.Staged) ([]byte, error) {
 	return data, nil
 }
 
+func checkStaged(s fsm.Staged) error {
+	name, ok := strings.CutPrefix(s.Key, fsm.StagedFolder)
+	if !ok || name == "" || strings.ContainsAny(name, "/\\") || s.Size <= 0 || s.Size > fsm.MaxStaged {
+		return fmt.Errorf("staged object %q of %d bytes: want one in %s of at most %d bytes", s.Key, s.Size, fsm.StagedFolder, fsm.MaxStaged)
+	}
+	return nil
+}
+
 // stage puts actions into the store. The same request with the same actions has the same key, whichever leader writes.
 func (r *runner) stage(ctx context.Context, id string, lines []byte) (fsm.Staged, error) {
 	sum := sha256.Sum256([]byte(id))
 	s := fsm.Staged{Hash: fsm.HashOf(lines), Size: int64(len(lines))}
-	s.Key = fsm.StagedFolder + hex.EncodeToString(sum[:16]) + "-" + s.Hash + ".actions"
+	s.Key = fsm.StagedFolder + hex.EncodeToString(sum[:16]) + "-" + s.Hash + fsm.ActionsSuffix
 	if err := r.store.Put(ctx, s.Key, lines); err != nil {
 		return fsm.Staged{}, fmt.Errorf("stage the actions of a large request: %w", err)
 	}
@@ -83,6 +123,7 @@ func (r *runner) actions(ctx context.Context, out *fsm.Request, lines []byte) er
 		if out.Staged, err = r.stage(ctx, out.ID, lines); err != nil {
 			return err
 		}
+		out.Early = false
 	default:
 		out.Reject = fmt.Sprintf("the request has %d bytes of actions, the group takes %d: commit fewer files at a time", len(lines), fsm.MaxStaged)
 	}
@@ -98,11 +139,28 @@ func (r *runner) actions(ctx context.Context, out *fsm.Request, lines []byte) er
 func (r *runner) load(e publish.Load) {
 	ctx, cancel := context.WithTimeout(r.t.ctx, r.t.n.cfg.StoreLimit)
 	defer cancel()
-	data, err := r.readStaged(ctx, e.Staged)
+	done, err := reserve(ctx, r.t.n.loads, max(0, min(e.Staged.Size, stagedBudget)))
+	var data []byte
+	if err == nil {
+		data, err = r.readStaged(ctx, e.Staged)
+	} else {
+		done = func() {}
+	}
 	if err != nil {
 		r.t.n.cfg.Logger.Warn("publish", "table", r.name, "version", e.Version, "error", err)
 	}
-	r.post(func(m *publish.Machine, now time.Time) []publish.Effect { return m.LoadDone(now, e.Version, data, err) })
+	done = sync.OnceFunc(done)
+	forget := context.AfterFunc(r.t.ctx, done) // nobody takes the event then
+	r.post(func(m *publish.Machine, now time.Time) []publish.Effect {
+		effects := m.LoadDone(now, e.Version, data, err)
+		end := func() { forget(); done() }
+		if slices.ContainsFunc(effects, func(x publish.Effect) bool { _, ok := x.(publish.Put); return ok }) {
+			r.loaded = end // once the put is over
+		} else {
+			end()
+		}
+		return effects
+	})
 }
 
 // unstage deletes an object that nobody needs any more; one that stays is for the vacuum.

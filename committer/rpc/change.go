@@ -11,9 +11,14 @@ import (
 // Change makes a version that does more than append: it removes files, or changes metadata or protocol, as planned on
 // c.ReadVersion. It is decided in one order with the appends of all writers, so neither makes the other try again. What
 // took one of its files, or changed the metadata, after the version that it was planned on is a conflict:
-// deltalog.ErrConcurrentDelete or deltalog.ErrMetadataChanged, and the change is to be planned again. Errors are else
+// deltalog.ErrConcurrentDelete or deltalog.ErrMetadataChanged, and the change is to be planned again. c.Incarnation says of
+// which table that version was; committer.ErrIncarnation when it was dropped and made again. Errors are else
 // those of deltalog.Log.Commit; positions and what depends on the whole table are not for this call.
 func (t *Table) Change(ctx context.Context, c deltalog.Commit) (deltalog.Version, error) {
+	if c.Incarnation == "" {
+		return -1, fmt.Errorf("change %s: %w: it does not say which table it was planned on (Incarnation): one that was made again has other files under the same versions",
+			t.location, committer.ErrInvalidRequest)
+	}
 	if len(c.Txns) > 0 || len(c.Domains) > 0 || len(c.ReadFiles) > 0 || c.ReadAll || c.Operation == "" || c.ReadVersion < 0 {
 		return -1, fmt.Errorf("change %s: %w: the group takes changes of files, metadata and protocol, with an operation and a version that they were planned on",
 			t.location, committer.ErrInvalidRequest)

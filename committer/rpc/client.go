@@ -12,8 +12,10 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
 )
@@ -120,6 +122,7 @@ func (h *Head) head() *Head { return h }
 // trouble is passing.
 func (c *Client) call(ctx context.Context, method string, req any, reply func() headed, done func(headed) error) error {
 	var last error
+	old := 0 // nodes in a row that do not have the call
 	for try := 0; ctx.Err() == nil; try++ {
 		conn, addr, err := c.pick()
 		if err != nil {
@@ -127,6 +130,7 @@ func (c *Client) call(ctx context.Context, method string, req any, reply func() 
 		}
 		r := reply()
 		if err = c.once(ctx, conn, method, req, r); err == nil {
+			old = 0
 			switch h := r.head(); {
 			case h.NotLeader:
 				c.learn(addr, false, h.Leader)
@@ -139,6 +143,11 @@ func (c *Client) call(ctx context.Context, method string, req any, reply func() 
 			}
 		} else {
 			c.learn(addr, false, "")
+			if status.Code(err) != codes.Unimplemented {
+				old = 0
+			} else if old++; old > 2*len(c.cfg.Addrs) {
+				return fmt.Errorf("%s and the other committers are older than this writer and do not know %s: upgrade them first", addr, method)
+			}
 			err = fmt.Errorf("%s: %w", addr, err)
 		}
 		last = err

@@ -1,11 +1,15 @@
 package rpc
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/ledgerlake/ledgerlake/committer/raft/fsm"
 	"github.com/ledgerlake/ledgerlake/deltalog"
@@ -137,14 +141,46 @@ func (codec) Unmarshal(b []byte, v any) error {
 }
 func (codec) Name() string { return "json" }
 
+// strict is the codec of nodes: a request of a newer writer that says what this node does not know is refused, not done in part
+// (I3).
+type strict struct{ codec }
+
+func (strict) Unmarshal(b []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return fmt.Errorf("decode message: %w", err)
+	}
+	return nil
+}
+
 const service = "ledgerlake.Committer"
+
+// The calls of Backend.Commit. A node leaves out what it does not know of a message, so what must not be left out has a call
+// of its own, which an older node does not have: it refuses the whole request (I3).
+const (
+	commitCall  = "Commit"
+	stagedCall  = "CommitStaged"  // the files lie in the store
+	plannedCall = "CommitPlanned" // it stands on a version, and may change metadata and protocol
+)
+
+// call names the call that a request needs.
+func (r *CommitRequest) call() string {
+	switch {
+	case r.Staged.Key != "":
+		return stagedCall
+	case r.Planned:
+		return plannedCall
+	}
+	return commitCall
+}
 
 // NewServer makes a gRPC server of a node.
 func NewServer(b Backend, opts ...grpc.ServerOption) *grpc.Server {
-	opts = append(opts, grpc.ForceServerCodec(codec{}), grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxConcurrentStreams(4096))
+	opts = append(opts, grpc.ForceServerCodec(strict{}), grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxConcurrentStreams(4096))
 	s := grpc.NewServer(opts...)
 	s.RegisterService(&grpc.ServiceDesc{ServiceName: service, HandlerType: (*Backend)(nil), Methods: []grpc.MethodDesc{
-		method("Commit", Backend.Commit), method("Lease", Backend.Lease), method("Status", Backend.Status), method("Member", Backend.Member),
+		method(commitCall, Backend.Commit), method(stagedCall, Backend.Commit), method(plannedCall, Backend.Commit), method("Lease", Backend.Lease), method("Status", Backend.Status), method("Member", Backend.Member),
 	}}, b)
 	return s
 }
@@ -153,6 +189,9 @@ func method[Req, Resp any](name string, call func(Backend, context.Context, *Req
 	return grpc.MethodDesc{MethodName: name, Handler: func(srv any, ctx context.Context, decode func(any) error, mid grpc.UnaryServerInterceptor) (any, error) {
 		req := new(Req)
 		if err := decode(req); err != nil {
+			if strings.Contains(err.Error(), "unknown field") {
+				err = status.Error(codes.Unimplemented, err.Error()) // as a call that this node does not have
+			}
 			return nil, err
 		}
 		run := func(ctx context.Context, req any) (any, error) { return call(srv.(Backend), ctx, req.(*Req)) }

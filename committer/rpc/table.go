@@ -70,6 +70,10 @@ func (t *Table) send(ctx context.Context, r *CommitRequest, lease bool) (deltalo
 		}
 	}
 	if size > stageAbove {
+		if r.Early {
+			return -1, fmt.Errorf("%w: it has %d bytes, early answers are for requests of at most %d: commit fewer files at a time, or wait for the store",
+				committer.ErrInvalidRequest, size, stageAbove)
+		}
 		if err := t.stage(ctx, r, size); err != nil {
 			return -1, err
 		}
@@ -93,7 +97,7 @@ func (t *Table) send(ctx context.Context, r *CommitRequest, lease bool) (deltalo
 func (c *Client) commit(ctx context.Context, r *CommitRequest) (fsm.Answer, error) {
 	var answer fsm.Answer
 	var noTable error
-	err := c.call(ctx, "Commit", r, func() headed { return &CommitReply{} }, func(h headed) error {
+	err := c.call(ctx, r.call(), r, func() headed { return &CommitReply{} }, func(h headed) error {
 		x := h.(*CommitReply)
 		answer = x.Answer
 		if x.NoTable != "" {

@@ -12,8 +12,9 @@ import (
 //
 //	1  2026-11: first
 //	2  2026-11: requests have staged actions, metrics and a plan; tables know when their shape changed
+//	3  2026-11: requests whose body nobody has read; a plan above all that is decided is refused
 const (
-	format    = 2
+	format    = 3
 	oldFormat = 1 // still read
 )
 

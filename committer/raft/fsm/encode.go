@@ -151,6 +151,7 @@ func (q *Request) encode(w *writer) {
 	w.texts(q.Metrics)
 	w.bool(q.Planned)
 	w.bool(q.Early)
+	w.bool(q.Unread)
 }
 
 func decodeRequest(r *reader) Request {
@@ -167,11 +168,16 @@ func decodeRequest(r *reader) Request {
 	}
 	q.Reject = r.str()
 	if r.format == oldFormat {
-		q.Planned = len(q.Removes) > 0
+		q.Planned, q.loose = len(q.Removes) > 0, true
 		return q
 	}
 	q.Staged = Staged{Key: r.str(), Hash: r.str(), Size: r.int()}
 	q.Metrics, q.Planned, q.Early = r.texts(), r.bool(), r.bool()
+	if r.format >= 3 {
+		q.Unread = r.bool()
+	} else {
+		q.loose = true
+	}
 	return q
 }
 

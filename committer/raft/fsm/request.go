@@ -64,6 +64,8 @@ type Request struct {
 	Removes     []string // canonical paths
 	Change      *Shape   // the shape after this request, when it changes metadata or protocol
 	Reject      string   // why the leader found it invalid: it is refused unless its id is known
+	Unread      bool     // the leader saw that it is refused, and did not read its body: never taken, a Recheck at best
+	loose       bool     // of an entry older than format 3, which admitted a plan above all that is decided
 }
 
 // Staged names an object of the table's store by its key and its hash, so that the content of a version stays a
@@ -74,8 +76,12 @@ type Staged struct {
 	Size int64  // bytes
 }
 
-// StagedFolder holds the objects that requests refer to. They belong to nobody once they are a day old.
-const StagedFolder = "_ledgerlake/staged/"
+// StagedFolder holds the objects that requests refer to. Those of writers belong to nobody once they are a day old; those whose
+// names end in ActionsSuffix are the group's, which deletes them when the version is published.
+const (
+	StagedFolder  = "_ledgerlake/staged/"
+	ActionsSuffix = ".actions"
+)
 
 // Plain says whether the request does nothing but add files and move positions, with its actions in the log.
 func (r *Request) Plain() bool {

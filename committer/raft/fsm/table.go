@@ -105,13 +105,25 @@ func (t *Table) admit(r *Request, plant Plant, again bool) Answer {
 	if r.Schema != "" && r.Schema != shape.Schema {
 		return Answer{Code: Schema}
 	}
+	if newest := t.decided(); r.Planned && r.Read > newest && !again && !r.loose {
+		return Answer{Code: Conflict, Text: fmt.Sprintf("it was planned on version %d, and the table stands at %d: plan it again", r.Read, newest)}
+	}
 	if a := t.checkPlan(r); a.Code != Unknown {
 		return a
 	}
-	if r.Meta != shape.Meta || r.Proto != shape.Proto {
+	if r.Meta != shape.Meta || r.Proto != shape.Proto || r.Unread {
 		return Answer{Code: Recheck}
 	}
 	return Answer{Code: Pending}
+}
+
+// decided is the newest version that requests can stand on.
+func (t *Table) decided() int64 {
+	n := t.version + int64(len(t.pending))
+	if k := len(t.pending); k > 0 && len(t.pending[k-1].Requests) == 0 {
+		n-- // the one that is being decided now
+	}
+	return n
 }
 
 // checkRanges refuses what does not continue where the table stands (I3). A partition that the table does not know

@@ -99,7 +99,7 @@ func (m *Machine) PutDone(now time.Time, version int64, err error) []Effect {
 		m.release(now, true)
 	default:
 		m.err = err
-		m.work = reading
+		m.work, m.data = reading, nil
 		m.out = append(m.out, Get{Version: version})
 	}
 	return m.step(now)

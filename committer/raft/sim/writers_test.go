@@ -144,6 +144,10 @@ func (x *writer) prepare() fsm.Request {
 	for _, p := range x.adds {
 		line("add", map[string]any{"path": p, "size": 1, "partitionValues": map[string]any{}, "modificationTime": 1, "dataChange": r.Plain()})
 	}
+	if x.w.rng.IntN(12) == 0 { // a leader that saw a reason to refuse it, which may be gone when it is decided
+		r.Unread = true
+		return r
+	}
 	if !x.staged {
 		r.Lines = out
 		return r
