@@ -69,6 +69,16 @@ func TestCheckFindsDamage(t *testing.T) {
 		}
 		return append(b, get(t, s, commitName(whole))...)
 	}
+	const removing = logDir + "00000000000000000004.00000000000000000005.compacted.json"
+	reconciled := func(s *mem.Store, without ...string) []byte { // what removing holds
+		var b []byte
+		for row := range bytes.Lines(addsAnd(s, 4, 5)) {
+			if len(without) == 0 || !bytes.HasPrefix(row, []byte(without[0])) {
+				b = append(b, row...)
+			}
+		}
+		return b
+	}
 	for _, c := range []struct {
 		name   string
 		damage func(s *mem.Store)
@@ -92,6 +102,15 @@ func TestCheckFindsDamage(t *testing.T) {
 		{"wrong number in the checksum", func(s *mem.Store) { edit(s, checksumName(4), `"numFiles":4`, `"numFiles":5`) }, "numFiles 5, the log comes to 4"},
 		{"wrong transaction in the checksum", func(s *mem.Store) { edit(s, checksumName(4), `"version":3`, `"version":4`) }, "transaction a at 4"},
 		{"a good compaction", func(s *mem.Store) { put(t, s, compacted, addsAnd(s, 1, 2)) }, ""},
+		{"a compaction with a removal", func(s *mem.Store) { put(t, s, removing, reconciled(s)) }, ""},
+		{"a compaction without the removal", func(s *mem.Store) { put(t, s, removing, reconciled(s, `{"remove"`)) }, "no removal of file 1"},
+		{"a compaction without the transaction", func(s *mem.Store) { put(t, s, removing, reconciled(s, `{"txn"`)) }, "no transaction a, which is at 4"},
+		{"a compaction that removes more", func(s *mem.Store) {
+			put(t, s, removing, append(reconciled(s), `{"remove":{"path":"0","dataChange":true}}`...))
+		}, "2 removals, not 1"},
+		{"a compaction with other partition values", func(s *mem.Store) {
+			put(t, s, removing, bytes.Replace(reconciled(s), []byte(`"partitionValues":{}`), []byte(`"partitionValues":{"p":"1"}`), 1))
+		}, "another add of file"},
 		{"a compaction of other commits", func(s *mem.Store) { put(t, s, compacted, get(t, s, commitName(2))) }, "compacted.json: the compaction is not what the commits come to"},
 		{"torn compaction", func(s *mem.Store) { put(t, s, compacted, addsAnd(s, 1, 2)[:100]) }, "compacted.json"},
 		{"duplicate action", func(s *mem.Store) { put(t, s, commitName(4), append(get(t, s, commitName(4)), addLine("3")...)) }, `second add of "3"`},
@@ -108,6 +127,36 @@ func TestCheckFindsDamage(t *testing.T) {
 				t.Errorf("found %q, want %q", text, c.want)
 			}
 		})
+	}
+}
+
+// A compaction that leaves out the removal of a domain, or whose removal of a file that was added in its own range is a removal
+// alone: the first brings the domain back, the second is sound.
+func TestCheckReconcilesCompactions(t *testing.T) {
+	const compacted = logDir + "00000000000000000001.00000000000000000002.compacted.json"
+	commits := []string{
+		addLine("a") + `{"domainMetadata":{"domain":"d","configuration":"x","removed":false}}` + "\n",
+		removeLine("a") + `{"domainMetadata":{"domain":"d","configuration":"x","removed":true}}` + "\n",
+	}
+	for text, want := range map[string]string{
+		commits[1]:      "",
+		removeLine("a"): "another domain d",
+		commits[0]:      "1 domains, not 0",
+		removeLine("b") + commits[1][strings.Index(commits[1], "\n")+1:]: "no removal of file a",
+	} {
+		store := mem.New()
+		mustCreate(t, store, Config{CheckpointInterval: -1})
+		for i, c := range commits {
+			put(t, store, commitName(Version(i+1)), []byte(c))
+		}
+		put(t, store, compacted, []byte(text))
+		found, err := Check(t.Context(), store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(found); (len(found) == 0) != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%s\nfound %s, want %q", text, got, want)
+		}
 	}
 }
 
