@@ -55,7 +55,7 @@ started anew and goes on where the tables stand. docs/committer.md is the operat
 				return fmt.Errorf("--listen %s is not on loopback: give --tls-cert, --tls-key and --tls-ca, or --insecure when the network is trusted", cfg.Listen)
 			}
 			cfg.OpenStore = store.open
-			stopMetrics, err := serveMetrics(&cfg, metrics)
+			stopMetrics, err := serveMetrics(&cfg, metrics, insecure)
 			if err != nil {
 				return err
 			}
@@ -86,7 +86,7 @@ started anew and goes on where the tables stand. docs/committer.md is the operat
 	f.DurationVar(&cfg.Linger, "linger", 2*time.Millisecond, "how long the first request of a version waits for others; 0s means the default, negative none")
 	f.DurationVar(&cfg.Heartbeat, "heartbeat", 400*time.Millisecond, "a leader that is silent for this long is replaced")
 	f.DurationVar(&cfg.StoreLimit, "store-timeout", 30*time.Second, "limit of one call to a store; after it the version is read back")
-	f.StringVar(&metrics, "metrics-listen", "", "address for Prometheus: GET /metrics; none when it is empty")
+	f.StringVar(&metrics, "metrics-listen", "", "address for Prometheus: GET /metrics; none when it is empty; beyond loopback with the TLS of the group")
 	f.BoolVar(&insecure, "insecure", false, "allow plain TCP beyond loopback")
 	f.StringVar(&ready, "ready-file", "", "write {\"addr\":address,\"pid\":...} here when the node runs")
 	security.register(f, "tls")

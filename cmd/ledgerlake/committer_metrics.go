@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -20,21 +22,33 @@ func newRegistry() *prometheus.Registry {
 	return r
 }
 
-// serveMetrics shows the metrics of a committer over HTTP until the function that it gives is called.
-func serveMetrics(cfg *raft.Config, listen string) (stop func(), err error) {
+// serveMetrics shows the metrics of a committer over HTTP until the function that it gives is called. Beyond loopback they
+// are behind the TLS of the group, or plain when insecure says that the network is trusted.
+func serveMetrics(cfg *raft.Config, listen string, insecure bool) (stop func(), err error) {
 	if listen == "" {
 		return func() {}, nil
+	}
+	secure := !loopback(listen) && cfg.ServerTLS != nil
+	if !loopback(listen) && !secure && !insecure {
+		return nil, fmt.Errorf("--metrics-listen %s is not on loopback: give --tls-cert, --tls-key and --tls-ca, or --insecure when the network is trusted", listen)
 	}
 	ln, err := net.Listen("tcp", listen)
 	if err != nil {
 		return nil, fmt.Errorf("--metrics-listen: %w", err)
+	}
+	if secure {
+		ln = tls.NewListener(ln, cfg.ServerTLS)
 	}
 	registry := newRegistry()
 	cfg.Registerer = registry
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = s.Serve(ln) }()
-	cfg.Logger.Info("metrics", "addr", ln.Addr().String())
+	go func() {
+		if err := s.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			cfg.Logger.Error("the metrics are not served any more; start the node again", "addr", ln.Addr().String(), "error", err)
+		}
+	}()
+	cfg.Logger.Info("metrics", "addr", ln.Addr().String(), "tls", secure)
 	return func() { _ = s.Close() }, nil
 }
