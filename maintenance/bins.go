@@ -20,11 +20,34 @@ const (
 	vectorShare = 0.05
 )
 
+// actions is what the files of a bin, or of the bins of one commit, make of that commit. It is bounded, so that a group of
+// committers takes each: in its log a request has 4 MiB for the paths, in the store 64 MiB for the actions, and the group remembers
+// 8,192 removed files, within which every other plan must stand.
+type actions struct{ files, paths, stats int }
+
+// A commit is made as soon as one of these is reached; a bin ends there too, so no commit has twice of any.
+const (
+	commitFiles = 2000
+	commitPaths = 1 << 20 // bytes
+	commitStats = 8 << 20 // bytes
+)
+
+func (a *actions) plus(b actions) {
+	a.files, a.paths, a.stats = a.files+b.files, a.paths+b.paths, a.stats+b.stats
+}
+
+func (a actions) full(files int) bool {
+	return a.files >= files || a.paths >= commitPaths || a.stats >= commitStats
+}
+
+func actionsOf(f *deltalog.Add) actions { return actions{1, len(f.Path), len(f.Stats)} }
+
 // bin is a group of files that become new ones in one commit.
 type bin struct {
 	values  map[string]*string // of the partition columns
 	files   []table.FileRange
 	bytes   int64
+	actions actions
 	deleted int64 // rows, by deletion vectors
 	vectors bool  // a file is due for its deletion vector
 	depth   int
@@ -140,7 +163,7 @@ func (p *packer) add(f table.FileRange) {
 			}
 		}
 	}
-	if len(p.open.files) > 0 && (p.open.bytes+f.Add.Size > binTargets*p.opts.TargetSize || depth > maxDepth) {
+	if len(p.open.files) > 0 && (p.open.bytes+f.Add.Size > binTargets*p.opts.TargetSize || depth > maxDepth || p.open.actions.full(p.opts.commitFiles)) {
 		p.close()
 		depth = 1
 	}
@@ -148,6 +171,7 @@ func (p *packer) add(f table.FileRange) {
 	b.values = f.Add.PartitionValues
 	b.files = append(b.files, f)
 	b.bytes += f.Add.Size
+	b.actions.plus(actionsOf(f.Add))
 	b.depth = max(b.depth, depth)
 	if b.vectors = b.vectors || vector; f.Add.DeletionVector != nil {
 		b.deleted += f.Add.DeletionVector.Cardinality
@@ -170,7 +194,9 @@ func (p *packer) close() {
 func (b *bin) trim() {
 	for len(b.files) > 1 && !vectorDue(b.files[0]) && 2*b.files[0].Add.Size > b.bytes {
 		f := b.files[0].Add
+		gone := actionsOf(f)
 		b.files, b.bytes = b.files[1:], b.bytes-f.Size
+		b.actions.plus(actions{-gone.files, -gone.paths, -gone.stats})
 		if f.DeletionVector != nil {
 			b.deleted -= f.DeletionVector.Cardinality
 		}

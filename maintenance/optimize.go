@@ -33,6 +33,8 @@ type OptimizeOptions struct {
 	Clock func() time.Time
 	// Logger gets a line for each commit. Default: discarded.
 	Logger *slog.Logger
+
+	commitFiles int // that end a commit; default commitFiles
 }
 
 func (o OptimizeOptions) withDefaults() OptimizeOptions {
@@ -41,6 +43,9 @@ func (o OptimizeOptions) withDefaults() OptimizeOptions {
 	}
 	if o.MinFiles == 0 {
 		o.MinFiles = 2
+	}
+	if o.commitFiles == 0 {
+		o.commitFiles = commitFiles
 	}
 	if o.Clock == nil {
 		o.Clock = time.Now
@@ -121,8 +126,9 @@ const (
 	maxConflicts = 5
 )
 
-// Optimize merges small files into files of the target size, in commits of a few such files each, without changing a row: rows, their order by offset and their positions are the same before and after,
-// which is checked before each commit (I3). Readers of older versions go on reading the old files until Vacuum
+// Optimize merges small files into files of the target size, in commits of a few such files each
+// (and of a few thousand old ones), without changing a row: rows, their order by offset and their positions are the same before
+// and after, which is checked before each commit (I3). Readers of older versions go on reading the old files until Vacuum
 // takes them (I4, I6). Rows that deletion vectors delete are left out of the new files.
 //
 // It goes on when others append. When another writer removes one of its files it plans anew, and gives up with
@@ -199,7 +205,7 @@ func (o *optimizer) spent() bool {
 // a table of many partition values does not get a version for each.
 func (o *optimizer) pass(ctx context.Context, snap *deltalog.Snapshot, bins []*bin) error {
 	var batch []*rewrite
-	bytes := int64(0)
+	bytes, weight := int64(0), actions{}
 	for i, b := range bins {
 		r, err := o.rewrite(ctx, snap, b)
 		if errors.Is(err, table.ErrNoPosition) && o.leave(b) {
@@ -212,16 +218,18 @@ func (o *optimizer) pass(ctx context.Context, snap *deltalog.Snapshot, bins []*b
 		if r != nil {
 			batch = append(batch, r)
 			bytes += b.bytes
+			weight.plus(b.actions)
 		}
 		enough := o.opts.MaxBytes > 0 && o.report.Removed.Bytes+bytes >= o.opts.MaxBytes
-		if len(batch) == 0 || bytes < binTargets*o.opts.TargetSize && i < len(bins)-1 && !enough {
+		full := bytes >= binTargets*o.opts.TargetSize || weight.full(o.opts.commitFiles)
+		if len(batch) == 0 || !full && i < len(bins)-1 && !enough {
 			continue
 		}
 		again, err := o.commit(ctx, snap, batch)
 		if err != nil || again || enough {
 			return err
 		}
-		batch, bytes = nil, 0
+		batch, bytes, weight = nil, 0, actions{}
 	}
 	return nil
 }
@@ -274,7 +282,7 @@ func (o *optimizer) rewrite(ctx context.Context, snap *deltalog.Snapshot, b *bin
 // what they stand on.
 func (o *optimizer) commit(ctx context.Context, snap *deltalog.Snapshot, batch []*rewrite) (again bool, err error) {
 	now := o.opts.Clock().UnixMilli()
-	c := deltalog.Commit{ReadVersion: snap.Version(), Operation: "OPTIMIZE",
+	c := deltalog.Commit{ReadVersion: snap.Version(), Incarnation: snap.Metadata().ID, Operation: "OPTIMIZE",
 		Parameters: map[string]string{"predicate": "[]", "zOrderBy": "[]", "clusterBy": "[]", "auto": strconv.FormatBool(o.opts.Gradual)}}
 	var removed, added Files
 	vectors := 0

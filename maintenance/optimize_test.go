@@ -152,6 +152,51 @@ func TestOptimizeCrash(t *testing.T) {
 	}
 }
 
+// Commits of tables of very many tiny files stay within what a group of committers takes and remembers, and name the table
+// that they were planned on (I3, I8).
+func TestOptimizeCommitsAreBounded(t *testing.T) {
+	r := newRig(t, table.Config{})
+	var adds []deltalog.Add
+	const limit = 20
+	for range 2*limit + 5 {
+		adds = append(adds, r.file([]int32{0}, 1, nil))
+	}
+	r.commit(adds...)
+	want, txns := rows(t, r.table, r.snap()), r.snap().Txns()
+	report := optimize(t, r.table, OptimizeOptions{commitFiles: limit, Commit: func(ctx context.Context, c deltalog.Commit) (deltalog.Version, error) {
+		if len(c.Removes) >= 2*limit || c.Incarnation != r.snap().Metadata().ID {
+			t.Errorf("a commit of %d files, planned on %q", len(c.Removes), c.Incarnation)
+		}
+		return r.table.Log.Commit(ctx, c)
+	}})
+	if report.Commits < 3 || report.After.Files > 1 {
+		t.Errorf("%+v", report)
+	}
+	r.same("many tiny files", want, txns)
+	// Very many files, long paths and large statistics end a bin.
+	for what, a := range map[string]deltalog.Add{
+		"paths":      {Path: strings.Repeat("x", 4000), Size: 1},
+		"statistics": {Path: "x", Size: 1, Stats: strings.Repeat("x", 100_000)},
+		"files":      {Path: "x", Size: 1},
+	} {
+		p := &packer{opts: OptimizeOptions{}.withDefaults()}
+		files := 0
+		for range 5000 {
+			p.add(table.FileRange{Add: &a})
+		}
+		p.close()
+		for _, b := range p.bins {
+			files += len(b.files)
+			if len(b.files) > commitFiles || len(b.files)*len(a.Path) > commitPaths+len(a.Path) || len(b.files)*len(a.Stats) > commitStats+len(a.Stats) {
+				t.Errorf("%s: a bin of %d files", what, len(b.files))
+			}
+		}
+		if files != 5000 {
+			t.Errorf("%s: %d files are planned", what, files)
+		}
+	}
+}
+
 // Appends of others are no conflict; the new files stay beside those of the optimizer.
 func TestOptimizeBesideAppends(t *testing.T) {
 	r := newRig(t, table.Config{})

@@ -202,7 +202,7 @@ func TestVacuumPathsAndVectors(t *testing.T) {
 	r := newRig(t, table.Config{PartitionColumns: []string{"day"}})
 	value := "a/b c%"
 	add := r.file([]int32{0}, 10, &value)
-	raw, err := r.store.Get(t.Context(), add.Path)
+	raw, err := r.store.Get(t.Context(), add.DecodedPath())
 	if err != nil {
 		t.Fatal(err)
 	}
