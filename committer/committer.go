@@ -35,8 +35,8 @@ type Request struct {
 	Properties  map[string]string // table properties to set in the same version; those that stand so already cost nothing
 	// Early asks a group of committers for the answer as soon as a majority of it has decided, before the version is in the
 	// store. It will get there, whatever node fails; but a foreign writer that takes its place can still make it one that
-	// is refused, the version given is the lowest that it can be, and a reader does not see it yet. The direct committer
-	// has no such moment.
+	// is refused, the version given is the lowest that it can be, and a reader does not see it yet. A request that goes by way of
+	// the store (above 1 MiB) cannot ask for it: ErrInvalidRequest. The direct committer has no such moment.
 	Early bool
 }
 

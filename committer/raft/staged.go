@@ -23,10 +23,10 @@ import (
 // checked actions as the leader wrote them, which the log names by key and hash. If we stop after
 //
 //	the body                     nothing refers to it: a vacuum takes it when it is old
-//	the actions, before the log  the same; a repeated request writes them again under the same key
+//	the actions, before the log  nothing refers to them; a repeated request writes them again under the same key
 //	the log's entry              the next leader reads the actions, compares the hash, and publishes
 //	the put of the version       the next leader finds its own transaction id and needs no actions
-//	the entry that says so       both are left for the vacuum
+//	the entry that says so       both are left: the body for the vacuum, the actions for a person
 //
 // So the actions are deleted only when the version is seen in the store, or the request is refused in the log. A leader that
 // misses them looks for the version itself.
@@ -163,7 +163,7 @@ func (r *runner) load(e publish.Load) {
 	})
 }
 
-// unstage deletes an object that nobody needs any more; one that stays is for the vacuum.
+// unstage deletes an object that nobody needs any more; one that stays costs space alone.
 func (r *runner) unstage(key string) {
 	ctx, cancel := context.WithTimeout(r.t.ctx, r.t.n.cfg.StoreLimit)
 	defer cancel()
