@@ -79,8 +79,9 @@ func newAccess(cfg Access, st *settings, kept *held) *access {
 	return a
 }
 
-// replay gives what takes the records of rules when the settings are loaded, and what is called behind the last.
-func (a *access) replay() (take func(what, value []byte) error, done func()) {
+// replay gives what takes the records of rules when the settings are loaded, and what is called behind the last: it
+// gives the rules that bind nobody, since earlier versions took hosts that are no addresses.
+func (a *access) replay() (take func(what, value []byte) error, done func() (idle []acl.Rule)) {
 	rules := map[acl.Rule]bool{}
 	take = func(what, value []byte) error {
 		var r acl.Rule
@@ -97,13 +98,17 @@ func (a *access) replay() (take func(what, value []byte) error, done func()) {
 		}
 		return nil
 	}
-	return take, func() {
+	return take, func() (idle []acl.Rule) {
 		add := make([]acl.Rule, 0, len(rules))
 		for r := range rules {
 			add = append(add, r)
 			a.kept.add(ruleCost(r))
+			if _, err := r.Canonical(); err != nil {
+				idle = append(idle, r)
+			}
 		}
 		a.set.Store(a.set.Load().With(add, nil))
+		return idle
 	}
 }
 

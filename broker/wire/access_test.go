@@ -451,6 +451,37 @@ func TestHostsOfRules(t *testing.T) {
 	}
 }
 
+// Rules that an earlier version kept with their hosts as they came bind after a restart, and are removed for good; one
+// whose host is no address does not keep the server from its start.
+func TestOldHostsOfRules(t *testing.T) {
+	log := newMemLog(t)
+	s := guardedServer(t, log, nil)
+	long, none := allow("bob", acl.All, acl.Topic, "t"), allow("bob", acl.All, acl.Topic, "t")
+	long.Host, long.Effect, none.Host, none.Effect = "0:0:0:0:0:0:0:1", acl.Deny, "localhost", acl.Deny
+	grant(t, s, allow("bob", acl.All, acl.Topic, "t"), long, none)
+	again := func(want int) {
+		t.Helper()
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if s = guardedServer(t, log, nil); s.access.set.Load().Len() != want {
+			t.Fatalf("%d rules after a restart, want %d", s.access.set.Load().Len(), want)
+		}
+	}
+	again(3)
+	if err := s.allowedTopic(&request{host: "::1", proof: &proof{principal: "User:bob"}}, acl.Read, "t"); err == nil {
+		t.Error("who is denied in an old spelling reads")
+	}
+	adm := kadm.NewClient(as(t, s, "root"))
+	for _, b := range []*kadm.ACLBuilder{kadm.NewACLs().Deny("User:bob").DenyHosts("::1"), kadm.NewACLs().Deny("User:bob").DenyHosts()} {
+		gone, err := adm.DeleteACLs(within(t, 10*time.Second), b.Topics("t").Operations(kadm.OpAll).ResourcePatternType(kadm.ACLPatternLiteral))
+		if err != nil || len(gone) != 1 || len(gone[0].Deleted) != 1 {
+			t.Fatalf("%+v %v", gone, err)
+		}
+	}
+	again(1)
+}
+
 // I8: an answer of DeleteAcls tells each rule once however many filters name it, and what there is no room to
 // tell, or too many filters name, is not removed.
 func TestDeleteRulesBounded(t *testing.T) {

@@ -73,7 +73,9 @@ func (s *Server) loadSettings(ctx context.Context, kept *held) error {
 	if err := st.load(ctx, kinds); err != nil {
 		return err
 	}
-	done()
+	for _, r := range done() {
+		s.lg.Warn("access rule binds nobody: its host is no address; remove it and make it anew", "rule", fmt.Sprintf("%+v", r))
+	}
 	if s.cfg.Access.Enforce {
 		s.access = rules
 	} else if n := rules.set.Load().Len(); n > 0 {
