@@ -92,3 +92,21 @@ func TestDeepRecordsAroundAByte(t *testing.T) {
 		}
 	}
 }
+
+// An element of an enum is a byte in the message, and a symbol in the column: a container brings its own schema, and with
+// it symbols of any length (I8).
+func TestSymbolsOfEnumsAreCounted(t *testing.T) {
+	schema := rec(`{"name":"e","type":{"type":"array","items":{"type":"enum","name":"E","symbols":["` + strings.Repeat("S", 1000) + `"]}}}`)
+	d, err := avro.Container().NewDecoder(one("e", arrow.ListOf(arrow.BinaryTypes.String), true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, ok := range map[int]bool{4000: true, 5000: false} {
+		b := binary.AppendVarint(nil, int64(n))
+		err := d.Append(container(schema, append(b, make([]byte, n+1)...)))
+		var bad *decode.Error
+		if ok && err != nil || !ok && (!errors.As(err, &bad) || !strings.Contains(bad.Reason, "too much text")) {
+			t.Errorf("%d symbols of 1000 bytes: %v", n, err)
+		}
+	}
+}

@@ -180,7 +180,11 @@ func (d *decoder) rare(in *instr, b []byte, i int) int {
 		if next < 0 || v < 0 || v >= int64(len(in.enum)) {
 			return d.fail(in, i, fmt.Sprintf("the enum has no symbol of that number, only %d", len(in.enum)))
 		}
-		in.sink.Bin.Append(in.enum[v])
+		symbol := in.enum[v]
+		if len(symbol) > 1 && d.Filled(len(symbol)-1) {
+			return d.fail(in, i, "the symbols of enums are too much text")
+		}
+		in.sink.Bin.Append(symbol)
 		return next
 	case opDecimal:
 		n, next := length(b, i)

@@ -116,7 +116,7 @@ func (l loader) Load(at string) (any, error) {
 func (s *Schema) Validate(value []byte) error {
 	v, err := read(bytes.NewReader(value))
 	if err != nil {
-		return err
+		return fmt.Errorf("the value cannot be checked: %w", err)
 	}
 	err = s.root.Validate(v)
 	if err == nil {

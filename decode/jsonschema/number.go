@@ -21,7 +21,7 @@ const (
 func read(r io.Reader) (any, error) {
 	v, err := lib.UnmarshalJSON(r)
 	if err != nil {
-		return nil, fmt.Errorf("the value is not JSON: %w", err)
+		return nil, fmt.Errorf("not JSON: %w", err)
 	}
 	return v, checkNumbers(v)
 }

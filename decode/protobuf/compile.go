@@ -291,23 +291,22 @@ func newEnum(d pr.EnumDescriptor) *enum {
 	return e
 }
 
-// put appends the name of a number, or its digits; false when a closed enum does not have it, which means that the
-// field is not set.
-func (e *enum) put(s *sink.Sink, n int32) bool {
+// put appends the name of a number, or its digits, and gives its length; 0 when a closed enum does not have it, which
+// means that the field is not set.
+func (e *enum) put(s *sink.Sink, n int32) int {
 	var name []byte
 	if n >= 0 && int(n) < len(e.dense) {
 		name = e.dense[n]
 	} else {
 		name = e.sparse[n]
 	}
-	switch {
-	case name != nil:
-		s.Bin.Append(name)
-	case e.closed:
-		return false
-	default:
+	if name == nil {
+		if e.closed {
+			return 0
+		}
 		var buf [12]byte
-		s.Bin.Append(strconv.AppendInt(buf[:0], int64(n), 10))
+		name = strconv.AppendInt(buf[:0], int64(n), 10)
 	}
-	return true
+	s.Bin.Append(name)
+	return len(name)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/sr"
 	"github.com/twmb/franz-go/pkg/sr/srfake"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/ledgerlake/ledgerlake/decode"
 	"github.com/ledgerlake/ledgerlake/decode/protobuf"
@@ -19,7 +20,7 @@ import (
 func TestZerosOfEmptyMessagesAreCounted(t *testing.T) {
 	const width = 200
 	var s strings.Builder
-	s.WriteString("syntax = \"proto3\"; message M { repeated W w = 1; enum E { NONE = 0; } message W {")
+	s.WriteString("syntax = \"proto3\"; message M { repeated W w = 1; enum E { N = 0; } message W {")
 	for i := range width {
 		typ := []string{"int64", "string", "bool", "E", "double"}[i%5]
 		fmt.Fprintf(&s, "%s f%d = %d;", typ, i, i+1)
@@ -51,6 +52,38 @@ func TestZerosOfEmptyMessagesAreCounted(t *testing.T) {
 		var bad *decode.Error
 		if ok && (err != nil || d.Rows() != rows+1) || !ok && (!errors.As(err, &bad) || d.Rows() != rows) {
 			t.Errorf("%d empty messages of %d fields: %v, %d rows", n, width, err, d.Rows()-rows)
+		}
+	}
+}
+
+// An element of an enum is a byte in the message, and a name in the column (I8).
+func TestNamesOfEnumsAreCounted(t *testing.T) {
+	name := strings.Repeat("N", 1000)
+	srv := srfake.New()
+	t.Cleanup(srv.Close)
+	id, _, err := srv.RegisterSchema("x-value", sr.Schema{Type: sr.TypeProtobuf,
+		Schema: `syntax = "proto3"; message M { repeated E e = 1; enum E { ` + name + ` = 0; } }`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reg, err := registry.Open(registry.Config{URLs: []string{srv.URL()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = reg.Close() })
+	f := protobuf.Confluent(reg, "x-value", "")
+	cols, err := f.Columns(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := f.NewDecoder(cols)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, ok := range map[int]bool{4000: true, 5000: false} {
+		var bad *decode.Error
+		if err := d.Append(framed(id, "\x00", protowire.AppendBytes([]byte{1<<3 | 2}, make([]byte, n)))); ok && err != nil || !ok && !errors.As(err, &bad) {
+			t.Errorf("%d names of 1000 bytes: %v", n, err)
 		}
 	}
 }

@@ -242,9 +242,15 @@ func (d *decoder) finish(p *plan, b []byte, from int) int {
 				if d.nested(f, nil, 0) < 0 {
 					return d.under(f.name, -1)
 				}
-			} else if f.enum == nil || !f.enum.put(f.sink, 0) {
-				f.sink.Col.AppendZero()
+				break
 			}
+			if f.enum != nil {
+				if n := f.enum.put(f.sink, 0); n > 0 {
+					blank += n - 1
+					break
+				}
+			}
+			f.sink.Col.AppendZero()
 		case !f.sink.Nullable:
 			return d.fail(f, pos, "not set, but the column may not be null")
 		default:

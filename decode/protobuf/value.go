@@ -22,6 +22,12 @@ func (d *decoder) value(f *field, b []byte, i int) int {
 		if next < 0 {
 			return d.fail(nil, min(i, len(b)), "a number ends early or has more than 10 bytes")
 		}
+		if f.enum != nil { // one that is not known leaves the field unset
+			if n := f.enum.put(f.value, int32(v)); n > 1 && d.Filled(n-1) {
+				return d.fail(nil, i, "the names of enum values are too much text")
+			}
+			return next
+		}
 		if !number(f, v) {
 			return d.outOfRange(f, i)
 		}
@@ -70,10 +76,7 @@ func number(f *field, v uint64) bool {
 	case pr.BoolKind:
 		s.Bl.Append(v != 0)
 	case pr.EnumKind:
-		if f.enum == nil {
-			return s.PutInt(int64(int32(v)))
-		}
-		f.enum.put(s, int32(v)) // one that is not known leaves the field unset
+		return s.PutInt(int64(int32(v)))
 	case pr.Int32Kind:
 		return s.PutInt(int64(int32(v)))
 	case pr.Sint32Kind:
