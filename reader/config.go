@@ -158,11 +158,11 @@ func (c Config) withDefaults() Config {
 }
 
 // newDecoder makes the decoder of log values, and what closes what it has open.
-func (c Config) newDecoder(payload *arrow.Schema) (decode.Decoder, func() error, error) {
+func (c Config) newDecoder(payload *arrow.Schema, properties map[string]string) (decode.Decoder, func() error, error) {
 	done := func() error { return nil }
 	newDecoder := c.NewDecoder
 	if newDecoder == nil && c.Format == "" {
-		f, err := format.Of(c.Table.Properties(), c.App, registry.Config{})
+		f, err := format.Of(properties, c.App, registry.Config{})
 		if err != nil {
 			return nil, nil, err
 		}

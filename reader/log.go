@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -42,6 +43,9 @@ type logSide struct {
 	decoder decode.Decoder
 	whole   decode.RecordDecoder // the same; nil when it looks at values alone
 	close   func() error         // of what the decoder has open
+	rules   *table.Rules         // of the rows of the table; nil without one
+	id      int32                // partition of the batch that is being made
+	gaps    []Gap                // of it, told in order when it is whole
 	have    *arrow.Schema        // of system ++ payload arrays
 	arrange []int                // column of the schema given -> index in these
 }
@@ -50,18 +54,15 @@ func newLogSide(c *Cursor) (*logSide, error) {
 	l := &logSide{c: c, system: table.NewSystemColumns(c.names()), close: func() error { return nil }}
 	l.room = l.system.Room
 	var payload *arrow.Schema
-	if c.cfg.Table != nil {
-		p, err := c.cfg.Table.PayloadSchema()
-		if err != nil {
-			return nil, err
-		}
-		payload = p
+	if c.snap != nil { // of the same version as the rest: the Table's own may be older
+		names := c.names()
+		payload = arrow.NewSchema(slices.DeleteFunc(slices.Clone(c.full.Fields()), func(f arrow.Field) bool { return names.Has(f.Name) }), nil)
 	}
 	if payload != nil && payload.NumFields() > 0 {
 		if c.cfg.Format == "raw" {
 			return nil, fmt.Errorf("table has payload columns %v; format raw cannot fill them from the log", fieldNames(payload))
 		}
-		d, done, err := c.cfg.newDecoder(payload)
+		d, done, err := c.cfg.newDecoder(payload, c.snap.Metadata().Configuration)
 		if err != nil {
 			return nil, err
 		}
@@ -75,6 +76,9 @@ func newLogSide(c *Cursor) (*logSide, error) {
 	}
 	have := append(table.SystemFields(c.names()), payload.Fields()...)
 	l.have = arrow.NewSchema(have, nil)
+	if c.snap != nil {
+		l.rules = table.NewRules(c.snap, l.have)
+	}
 	for _, f := range c.schema.Fields() {
 		found := -1
 		for i, h := range have {
@@ -93,10 +97,10 @@ func newLogSide(c *Cursor) (*logSide, error) {
 // transform puts what fills the table's columns from the log around the decoder, so that a record becomes the same row
 // on both sides of the seam.
 func (l *logSide) transform(payload *arrow.Schema) error {
-	if l.c.cfg.Table == nil {
+	if l.c.snap == nil {
 		return nil
 	}
-	spec, err := transform.Of(l.c.cfg.Table.Properties(), l.c.cfg.App)
+	spec, err := transform.Of(l.c.snap.Metadata().Configuration, l.c.cfg.App)
 	if err == nil {
 		l.decoder, err = transform.Wrap(l.decoder, payload, spec, l.c.cfg.Topic)
 	}
@@ -180,6 +184,8 @@ func (l *logSide) reset() {
 func (l *logSide) decode() (arrow.RecordBatch, error) {
 	l.system.Reset()
 	l.decoder.Reset()
+	l.id = l.part.id
+	defer l.tellGaps()
 	rows := 0
 	limit := int(min(int64(cmp.Or(l.c.cfg.BatchRows, logBatchRows)), l.c.left))
 	for rows < limit && !l.part.done() {
@@ -294,7 +300,7 @@ func (l *logSide) openBatch() (bool, error) {
 func (l *logSide) skipTo(o record.Offset) {
 	o = min(o, l.part.until)
 	if o > l.part.next {
-		l.c.gap(l.part, l.part.next, o, GapLog)
+		l.gap(l.part.next, o, GapLog)
 		l.part.next = o
 	}
 }
@@ -315,12 +321,12 @@ func (l *logSide) take(r *record.Record) (bool, error) {
 	l.skipTo(r.Offset)
 	p.next = r.Offset + 1
 	if filtered {
-		l.c.gap(p, r.Offset, r.Offset+1, GapFiltered)
+		l.gap(r.Offset, r.Offset+1, GapFiltered)
 		return false, nil
 	}
 	if err != nil {
 		// The tier side will file this record as a dead letter; both sides show the same stream.
-		l.c.gap(p, r.Offset, r.Offset+1, GapUndecodable)
+		l.gap(r.Offset, r.Offset+1, GapUndecodable)
 		return false, nil
 	}
 	l.system.Append(p.id, r)
@@ -334,23 +340,47 @@ func (l *logSide) append(r *record.Record) error {
 	return l.decoder.Append(r.Value)
 }
 
-// batch gives the rows that are wanted of those decoded; nil when there are none.
+// gap notes offsets without a row.
+func (l *logSide) gap(from, to record.Offset, reason string) {
+	if l.c.cfg.OnGap != nil {
+		l.gaps = append(l.gaps, Gap{Partition: l.id, From: from, To: to, Reason: reason})
+	}
+}
+
+func (l *logSide) tellGaps() {
+	slices.SortStableFunc(l.gaps, func(a, b Gap) int { return cmp.Compare(a.From, b.From) })
+	for _, g := range l.gaps {
+		l.c.cfg.OnGap(g)
+	}
+	l.gaps = l.gaps[:0]
+}
+
+// batch gives the rows that are wanted of those decoded; nil when there are none. Those that break a rule of the table
+// are dead letters there, and gaps here.
 func (l *logSide) batch(rows int) (arrow.RecordBatch, error) {
 	all := append(l.system.Arrays(), l.decoder.Arrays()...)
+	var broken map[int]string
+	if l.rules != nil {
+		broken = l.rules.Broken(all, 0, rows)
+		l.rules.AsStored(all)
+	}
 	cols := make([]arrow.Array, len(l.arrange))
 	for i, j := range l.arrange {
 		cols[i] = all[j]
 	}
 	rb := array.NewRecordBatch(l.c.schema, cols, int64(rows))
-	if l.c.keep == nil {
+	if l.c.keep == nil && len(broken) == 0 {
 		return rb, nil
 	}
 	defer rb.Release()
-	whole := array.NewRecordBatch(l.have, all, int64(rows))
-	defer whole.Release()
-	keep, err := l.c.keep.Rows(whole)
+	keep, err := l.wanted(all, rows)
 	if err != nil {
 		return nil, err
+	}
+	for row := range broken {
+		keep[row] = false
+		o := record.Offset(l.system.Offset(row))
+		l.gap(o, o+1, GapUndecodable)
 	}
 	out, err := where.Select(context.Background(), rb, keep)
 	if err != nil {
@@ -361,4 +391,14 @@ func (l *logSide) batch(rows int) (arrow.RecordBatch, error) {
 		return nil, nil
 	}
 	return out, nil
+}
+
+// wanted says which rows the caller wants.
+func (l *logSide) wanted(all []arrow.Array, rows int) ([]bool, error) {
+	if l.c.keep == nil {
+		return slices.Repeat([]bool{true}, rows), nil
+	}
+	whole := array.NewRecordBatch(l.have, all, int64(rows))
+	defer whole.Release()
+	return l.c.keep.Rows(whole)
 }

@@ -54,8 +54,8 @@ type Config struct {
 	// NewDecoder makes the decoders of values into the table's payload columns, one a partition, from several
 	// goroutines; nil: by Format. See decode.Format.
 	NewDecoder func(payload *arrow.Schema) (decode.Decoder, error)
-	// Properties say in the table how it is filled, for those who read its log: they are set by the first commit. An
-	// empty one takes the place of what is there.
+	// Properties say in the table how it is filled, for those who read its log: they are set before the first record
+	// is fetched. An empty one takes the place of what is there.
 	Properties map[string]string
 	// AsItIs fills a table that has no partition and offset columns: somebody else's, whose columns stay as they are.
 	// Each record is in it once all the same (I3), since rows and positions are one commit. But its rows do not say

@@ -243,7 +243,7 @@ func (s *session) commit(ctx context.Context, all *output, adds []deltalog.Add) 
 	for try := 1; ; try++ {
 		v, err := s.t.cfg.Committer.Commit(ctx, req)
 		if err == nil {
-			s.topicID, s.record = "", nil
+			s.topicID = ""
 			return v, nil
 		}
 		unclear = unclear || errors.Is(err, objstore.ErrUnknownOutcome)
@@ -302,7 +302,6 @@ func (s *session) properties(ctx context.Context, lost []committer.Range) (map[s
 	if s.topicID != "" {
 		props[table.TopicProperty(s.t.cfg.App)] = s.topicID
 	}
-	maps.Copy(props, s.record)
 	if len(lost) == 0 {
 		return props, nil
 	}

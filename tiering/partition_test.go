@@ -171,6 +171,23 @@ func TestBrokenRules(t *testing.T) {
 	}
 }
 
+// TestRequiredPartition: I7, in a partition column that may not be null an empty text, which is null there, makes a dead
+// letter, so that no file has null in it.
+func TestRequiredPartition(t *testing.T) {
+	r := newRig(t, 1)
+	r.partitioned([]string{"s"}, nullable("n", arrow.PrimitiveTypes.Int64), arrow.Field{Name: "s", Type: arrow.BinaryTypes.String})
+	r.log.append(t, 0, record.None, []byte(`{"n":1,"s":""}`), []byte(`{"n":2,"s":"x"}`), []byte(`{"n":3,"s":null}`), []byte(`{"n":4}`), []byte(`{"n":5,"s":" "}`))
+	if s := r.mustRun(); s.Rows != 2 || s.DeadLetters != 3 {
+		t.Errorf("stats %+v", s)
+	}
+	if got := strings.Join(scanned(t, r.store, "n", "s"), ","); got != "2|x,5| " {
+		t.Errorf("rows %s", got)
+	}
+	if dead := scanned(t, r.dead, "_offset", "_reason"); len(dead) != 3 || !strings.Contains(dead[0], "nor an empty text") {
+		t.Errorf("dead letters %q", dead)
+	}
+}
+
 // TestFilter: what the filter leaves out is a hole, counted, and the position goes over it (I3).
 func TestFilter(t *testing.T) {
 	r := newRig(t, 2)

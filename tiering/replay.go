@@ -339,14 +339,10 @@ func (s *session) replayed(to *rows, l *letter, rec *record.Record) error {
 	}
 	at := to.sys.Rows()
 	to.sys.Append(l.partition, &l.rec) // as it is in the log: a consumer of the history gets the same record (I4)
-	if !s.rules {
+	if s.rules.Empty() {
 		return nil
 	}
-	sys, payload := to.sys.Arrays(), to.dec.Arrays()
-	bad := s.badKeys(sys, payload, at, at+1)
-	for _, i := range s.required {
-		bad = addNulls(bad, payload[i], s.payload.Field(i).Name, at, at+1)
-	}
+	bad := s.broken(to, at, at+1)
 	if why, broken := bad[at]; broken {
 		to.sys.Truncate(at)
 		to.dec.(decode.Truncater).Truncate(at)

@@ -2,13 +2,13 @@ package tiering
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/ledgerlake/ledgerlake/decode"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/table"
 )
 
 // A table may have rules for its rows: values of partition columns that its log can hold, columns that may not be
@@ -34,19 +34,8 @@ type mark struct {
 
 // planRules finds out whether the table has rules.
 func (s *session) planRules(dec decode.Decoder) error {
-	for _, k := range s.keys {
-		switch k.typ {
-		case deltalog.String, deltalog.Binary, deltalog.Date, deltalog.Timestamp, deltalog.TimestampNTZ:
-			s.rules = true
-		}
-	}
-	for i, f := range s.payload.Fields() {
-		if !f.Nullable {
-			s.required = append(s.required, i)
-			s.rules = true
-		}
-	}
-	if !s.rules {
+	s.rules = table.NewRules(s.snap, arrow.NewSchema(append(table.SystemFields(s.t.cfg.Table.Names), s.payload.Fields()...), nil))
+	if s.rules.Empty() {
 		return nil
 	}
 	t, ok := dec.(decode.Truncater)
@@ -69,11 +58,7 @@ func (w *worker) checkRules(c *cursor) error {
 	if from == to {
 		return nil
 	}
-	sys, payload := c.rows.sys.Arrays(), c.rows.dec.Arrays()
-	bad := w.s.badKeys(sys, payload, from, to)
-	for _, i := range w.s.required {
-		bad = addNulls(bad, payload[i], w.s.payload.Field(i).Name, from, to)
-	}
+	bad := w.s.broken(c.rows, from, to)
 	if len(bad) == 0 {
 		return nil
 	}
@@ -97,20 +82,9 @@ func (w *worker) rewind(c *cursor) {
 	w.deadSize, m.offsets = m.deadSize, m.offsets[:0]
 }
 
-// addNulls adds the rows in which a column is null that may not be.
-func addNulls(bad map[int]string, a arrow.Array, name string, from, to int) map[int]string {
-	if a.NullN() == 0 {
-		return bad
-	}
-	for row := from; row < to; row++ {
-		if a.IsNull(row) {
-			if bad == nil {
-				bad = map[int]string{}
-			}
-			bad[row] = fmt.Sprintf("column %s may not be null", name)
-		}
-	}
-	return bad
+// broken says of rows that the table cannot have why.
+func (s *session) broken(r *rows, from, to int) map[int]string {
+	return s.rules.Broken(append(r.sys.Arrays(), r.dec.Arrays()...), from, to)
 }
 
 // brokenRule is the error of a record that broke a rule when it was decoded before; nil when it did not.

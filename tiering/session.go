@@ -31,15 +31,13 @@ type session struct {
 	snap         *deltalog.Snapshot // whose schema the files are written for
 	incarnation  string
 	schemaString string
-	schema       *arrow.Schema     // of data files
-	topicID      string            // to be recorded with the next commit; empty: it stands there
-	record       map[string]string // properties for the next commit; nil: they stand there
+	schema       *arrow.Schema // of data files
+	topicID      string        // to be recorded with the next commit; empty: it stands there
 	columns      []source
 	bare         bool // the table has no partition and offset columns: see Config.AsItIs
 	payload      *arrow.Schema
-	keys         []keyColumn // the partition columns
-	required     []int       // payload columns that may not be null
-	rules        bool        // rows are looked at before they are kept: see checkRules
+	keys         []keyColumn  // the partition columns
+	rules        *table.Rules // rows are looked at before they are kept: see checkRules
 
 	fetchBytes int64
 	spillAt    int64
@@ -92,13 +90,15 @@ func (t *Tierer) newSession(ctx context.Context) (*session, error) {
 		s.encodeAt, s.maxOpen = min(encodeAtKeys, max(encodeAt, s.spillAt/4)), maxOpenKeyed
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	s.record = changed(snap.Metadata().Configuration, t.cfg.properties())
 	err = s.checkTopic(ctx)
 	if err == nil {
 		err = s.missingColumns()
 	}
 	if err == nil {
 		err = s.planColumns()
+	}
+	if err == nil {
+		err = s.recordProperties(ctx)
 	}
 	if err != nil {
 		s.cancel()
@@ -111,6 +111,24 @@ func (t *Tierer) newSession(ctx context.Context) (*session, error) {
 	s.age = time.NewTimer(time.Hour)
 	s.age.Stop()
 	return s, nil
+}
+
+// recordProperties says in the table how it is filled from now on, before the first record is fetched: who reads the
+// log meanwhile makes the rows that the table will have (I4). If we stop behind it, the next session has the same to say.
+func (s *session) recordProperties(ctx context.Context) error {
+	set := changed(s.snap.Metadata().Configuration, s.t.cfg.properties())
+	if len(set) == 0 {
+		return nil
+	}
+	c, err := s.snap.Alter(deltalog.Change{Set: set})
+	if err == nil {
+		c.Incarnation = s.incarnation
+		_, err = s.t.cfg.Table.Log.Commit(ctx, c)
+	}
+	if err != nil {
+		return fmt.Errorf("record in the table how it is filled: %w", err)
+	}
+	return nil
 }
 
 // checkTopic makes sure that the topic is the one that the table was filled from: the positions of another one

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"math/big"
-	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -13,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/table"
 )
 
 // A table with partition columns has files of its own for each of their values. Rows are collected by the partition
@@ -116,47 +115,13 @@ func appendText(dst, v []byte) []byte {
 func (s *session) partitionValues(cols []arrow.Array, row int) (map[string]*string, error) {
 	out := make(map[string]*string, len(cols))
 	for i, k := range s.keys {
-		v, err := deltalog.FormatPartitionValue(k.typ, goValue(cols[i], row))
+		v, err := table.PartitionValue(k.typ, cols[i], row)
 		if err != nil {
 			return nil, fmt.Errorf("column %q: %w", k.name, err)
 		}
 		out[k.stored] = v
 	}
 	return out, nil
-}
-
-// goValue gives a value as FormatPartitionValue wants it; nil is null.
-func goValue(a arrow.Array, i int) any {
-	if a.IsNull(i) {
-		return nil
-	}
-	switch a := a.(type) {
-	case *array.Int8:
-		return a.Value(i)
-	case *array.Int16:
-		return a.Value(i)
-	case *array.Int32:
-		return a.Value(i)
-	case *array.Int64:
-		return a.Value(i)
-	case *array.Float32:
-		return a.Value(i)
-	case *array.Float64:
-		return a.Value(i)
-	case *array.Boolean:
-		return a.Value(i)
-	case *array.String:
-		return a.Value(i)
-	case *array.Binary:
-		return a.Value(i)
-	case *array.Date32:
-		return time.Unix(int64(a.Value(i))*24*60*60, 0)
-	case *array.Timestamp:
-		return time.UnixMicro(int64(a.Value(i)))
-	case *array.Decimal128:
-		return new(big.Int).Set(a.Value(i).BigInt())
-	}
-	return a // a type that is none of a partition column's: FormatPartitionValue says so
 }
 
 // gather gives the rows of a group as a batch of the file's columns. Release it.
@@ -189,45 +154,6 @@ func (g *group) gather(ctx context.Context, rb arrow.RecordBatch) (arrow.RecordB
 		cols[i] = c
 	}
 	return array.NewRecordBatch(rb.Schema(), cols, int64(n)), nil
-}
-
-// badKey says why the value of a partition column cannot be one, which the record is then a dead letter for; rows
-// are looked at from the first on. It gives -1 when all can be.
-func (s *session) badKeys(sys, payload []arrow.Array, from, to int) map[int]string {
-	var bad map[int]string
-	for _, k := range s.keys {
-		a := pick(k.from, sys, payload)
-		for row := from; row < to; row++ {
-			if !suspicious(a, row) {
-				continue
-			}
-			if _, err := deltalog.FormatPartitionValue(k.typ, goValue(a, row)); err != nil {
-				if bad == nil {
-					bad = map[int]string{}
-				}
-				bad[row] = fmt.Sprintf("partition column %s: %v", k.name, err)
-			}
-		}
-	}
-	return bad
-}
-
-// suspicious says, fast, whether a value may not be one of a partition column.
-func suspicious(a arrow.Array, i int) bool {
-	if a.IsNull(i) {
-		return false
-	}
-	const firstDay, lastDay = -719162, 2932896 // of the years 1 and 9999
-	switch a := a.(type) {
-	case *array.String, *array.Binary:
-		return true
-	case *array.Date32:
-		return a.Value(i) < firstDay || a.Value(i) > lastDay
-	case *array.Timestamp:
-		const perDay = 24 * 60 * 60 * 1e6
-		return a.Value(i) < firstDay*perDay || a.Value(i) >= (lastDay+1)*perDay
-	}
-	return false
 }
 
 // planKeys finds the partition columns of the session's table among its columns.

@@ -232,7 +232,7 @@ func (w *worker) batch(ctx context.Context, partition int32, cur *cursor, b reco
 	w.setMark(cur, max(b.BaseOffset, cur.decided))
 	err := errRedo
 	for errors.Is(err, errRedo) {
-		if err = w.records(ctx, partition, cur, b); err == nil && w.s.rules {
+		if err = w.records(ctx, partition, cur, b); err == nil && !w.s.rules.Empty() {
 			err = w.checkRules(cur)
 		}
 	}
@@ -310,7 +310,7 @@ func (w *worker) record(ctx context.Context, partition int32, cur *cursor, rec *
 	}
 	cur.rows.sys.Append(partition, rec)
 	w.out.rows++
-	if w.s.rules {
+	if !w.s.rules.Empty() {
 		w.mark.offsets = append(w.mark.offsets, rec.Offset)
 	}
 	return nil
@@ -344,7 +344,7 @@ func (r *rows) decode(rec *record.Record) error {
 
 // makeRoom encodes what the columns hold in the middle of a batch, before a record that is counted already.
 func (w *worker) makeRoom(ctx context.Context, cur *cursor, rec *record.Record) error {
-	if w.s.rules {
+	if !w.s.rules.Empty() {
 		if err := w.checkRules(cur); err != nil {
 			return err
 		}
