@@ -23,6 +23,7 @@ type result struct {
 	err    error
 	ranges []committer.Range // committed
 	parts  []int32           // partitions that were leaving when the flush began
+	more   bool              // see output
 }
 
 // flush makes one commit of what the workers hand over.

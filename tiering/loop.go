@@ -2,6 +2,7 @@ package tiering
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -112,8 +113,9 @@ func (s *session) startFlush() error {
 			}
 		}
 		s.nudge() // what is not cut yet is little again: dispatch goes on during the upload
+		more := slices.ContainsFunc(outs, func(o *output) bool { return o.more })
 		ranges, err := s.flush(s.ctx, outs)
-		s.flushed <- result{err: err, ranges: ranges, parts: leaving}
+		s.flushed <- result{err: err, ranges: ranges, parts: leaving, more: more}
 	})
 	return nil
 }
@@ -123,6 +125,10 @@ func (s *session) landed(r result) error {
 	s.flushing = false
 	if r.err != nil {
 		return r.err
+	}
+	if r.more { // chunks from before the cut are of no commit yet, maybe of partitions that are leaving too
+		r.parts, s.dirty = nil, true
+		s.age.Reset(s.t.cfg.MaxAge)
 	}
 	for _, p := range r.parts {
 		delete(s.parts, p)

@@ -1,6 +1,7 @@
 package tiering_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/ledgerlake/ledgerlake/decode/transform"
+	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/objstore/mem"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
@@ -146,6 +148,56 @@ func TestManyPartitionsSmallMemory(t *testing.T) {
 	}
 	if n := len(scanned(t, r.store, "_partition", "_offset")); n != total {
 		t.Errorf("%d rows in the table, want %d", n, total)
+	}
+}
+
+// TestManyValues: I8, values of partition columns without an end, in batches that wait together, make many commits of a
+// bounded number of files; each record is a row once (I3), also when the next commit is under way.
+func TestManyValues(t *testing.T) {
+	for _, workers := range []int{1, 3} {
+		r := newRig(t, 3)
+		r.partitioned([]string{"s"}, payload().Fields()...)
+		r.cfg.Workers = workers
+		const perPartition, perBatch = 1500, 100
+		for p := range int32(3) {
+			for at := 0; at < perPartition; at += perBatch {
+				var batch [][]byte
+				for i := range perBatch {
+					batch = append(batch, fmt.Appendf(nil, `{"n":%d,"s":"%d of %d"}`, at+i, at+i, p))
+				}
+				r.log.append(t, p, record.None, batch...)
+			}
+		}
+		s := r.mustRun()
+		if s.Rows != 3*perPartition || s.DeadLetters != 0 || s.Restarts != 0 {
+			t.Errorf("%d workers: stats %+v", workers, s)
+		}
+		got := map[string]int{}
+		for _, at := range scanned(t, r.store, "_partition", "_offset") {
+			got[at]++
+		}
+		if len(got) != 3*perPartition {
+			t.Errorf("%d workers: %d offsets in the table, want %d", workers, len(got), 3*perPartition)
+		}
+		if most := mostAdds(t, r.store); most > workers*(512+perBatch) {
+			t.Errorf("%d workers: a commit of %d files", workers, most)
+		}
+	}
+}
+
+// mostAdds is the largest number of files that one version of a table adds.
+func mostAdds(t *testing.T, store *mem.Store) int {
+	t.Helper()
+	most := 0
+	for v := 0; ; v++ {
+		b, err := store.Get(t.Context(), fmt.Sprintf("_delta_log/%020d.json", v))
+		if errors.Is(err, objstore.ErrNotFound) {
+			return most
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, strings.Count(string(b), `{"add":{`))
 	}
 }
 

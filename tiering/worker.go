@@ -50,6 +50,7 @@ type output struct {
 	times   map[int32]int64 // ms, of the newest record, by partition
 
 	filtered int64 // records that the filter left out
+	more     bool  // of what was dispatched before the cut: it was made early
 }
 
 // rows are the columns of one partition.
@@ -118,10 +119,12 @@ type worker struct {
 	open     int   // files of cursors
 	pressed  bool  // counted in the session's pressed
 	mark     mark  // of the batch
+	values   valueSet
+	backlog  []message // chunks that came while a cut was awaited
 }
 
 func newWorker(s *session) *worker {
-	return &worker{s: s, in: make(chan message, 2), cursors: map[int32]*cursor{}, out: &output{times: map[int32]int64{}}}
+	return &worker{s: s, in: make(chan message, 2), cursors: map[int32]*cursor{}, values: valueSet{}, out: &output{times: map[int32]int64{}}}
 }
 
 // run works until ctx ends. After a failure it only gives back the budget of what still comes.
@@ -129,26 +132,25 @@ func (w *worker) run(ctx context.Context) {
 	failed := false
 	defer w.abort()
 	for {
-		select {
-		case <-ctx.Done():
+		m, ok := w.next(ctx)
+		if !ok {
 			return
-		case m := <-w.in:
-			err := error(nil)
-			switch {
-			case failed:
-			case m.cut != nil:
-				var out *output
-				if out, err = w.cut(ctx); err == nil {
-					m.cut <- out
-				}
-			default:
-				err = w.decode(ctx, &m.chunk)
+		}
+		err := error(nil)
+		switch {
+		case failed:
+		case m.cut != nil:
+			var out *output
+			if out, err = w.cut(ctx); err == nil {
+				m.cut <- out
 			}
-			w.s.budget.release(int64(len(m.chunk.batches)))
-			if err != nil {
-				failed = true
-				w.s.fail(err)
-			}
+		default:
+			err = w.decode(ctx, &m.chunk)
+		}
+		w.s.budget.release(int64(len(m.chunk.batches)))
+		if err != nil {
+			failed = true
+			w.s.fail(err)
 		}
 	}
 }
@@ -164,13 +166,19 @@ func (w *worker) abort() {
 func (w *worker) cursor(c *chunk) (*cursor, error) {
 	cur := w.cursors[c.partition]
 	if cur == nil {
-		cur = &cursor{from: c.from, decided: c.from, files: map[string]*dataFile{}}
-		w.cursors[c.partition] = cur
+		cur = w.begin(c.partition, c.from)
 	}
 	if cur.decided != c.from {
 		return nil, fmt.Errorf("partition %d: fetched from offset %d, decided up to %d", c.partition, c.from, cur.decided)
 	}
 	return cur, nil
+}
+
+// begin makes the cursor of a partition.
+func (w *worker) begin(partition int32, from record.Offset) *cursor {
+	cur := &cursor{from: from, decided: from, files: map[string]*dataFile{}}
+	w.cursors[partition] = cur
+	return cur
 }
 
 func (w *worker) decode(ctx context.Context, c *chunk) error {
@@ -208,6 +216,13 @@ func (w *worker) decode(ctx context.Context, c *chunk) error {
 			w.s.t.stats.fetched(c.partition, b.BaseTimestamp)
 			w.out.times[c.partition] = max(w.out.times[c.partition], b.MaxTimestamp)
 		}
+		if w.values.full() {
+			at := cur.decided
+			if err := w.awaitCut(ctx); err != nil {
+				return err
+			}
+			cur = w.begin(c.partition, at)
+		}
 	}
 	if cur.decided != c.next {
 		return fmt.Errorf("partition %d: decoded up to offset %d, fetched up to %d", c.partition, cur.decided, c.next)
@@ -238,6 +253,9 @@ func (w *worker) batch(ctx context.Context, partition int32, cur *cursor, b reco
 	}
 	if err != nil {
 		return err
+	}
+	if len(w.s.keys) > 0 {
+		w.values.note(w.s, cur.rows, w.mark.rows)
 	}
 	return w.account(ctx, cur, w.out.rows-before)
 }
@@ -553,6 +571,7 @@ func (w *worker) cut(ctx context.Context) (*output, error) {
 		}
 	}
 	clear(w.cursors)
+	clear(w.values)
 	w.s.rows.Add(-out.rows)
 	w.s.estimate.Add(-w.estimate)
 	if w.pressed {
