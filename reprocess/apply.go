@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/decode/transform"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -34,10 +35,13 @@ func (r *refusal) Error() string { return "transform: " + r.why }
 // dropped records are offsets that are passed over.
 type applied struct {
 	*stream
-	only  map[int32]span // nil: everything
-	pool  chan Transform // idle transforms; nil: values stay
-	batch int            // bytes of one fetch of a partition, at most
-	split bool           // of a plan, which holds the topic's id: it is not recorded once more for each split
+	only map[int32]span // nil: everything
+	pool chan Transform // idle transforms; nil: values stay
+
+	filter transform.Spec // of the source: what is no row there is no record for the transform
+
+	batch int  // bytes of one fetch of a partition, at most
+	split bool // of a plan, which holds the topic's id: it is not recorded once more for each split
 }
 
 // TopicID implements broker.TopicIdentifier.
@@ -124,7 +128,10 @@ func (a *applied) change(ctx context.Context, r broker.FetchRange, f *broker.Fet
 			results = append(results, Result{Value: in[i].Value})
 		}
 	case len(in) > 0:
-		if results, err = a.apply(ctx, in); err != nil {
+		if in, err = keepRows(in, a.filter, a.topic); err == nil && len(in) > 0 {
+			results, err = a.apply(ctx, in)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

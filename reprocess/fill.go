@@ -11,6 +11,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/decode/format"
 	"github.com/ledgerlake/ledgerlake/decode/transform"
 	"github.com/ledgerlake/ledgerlake/internal/registry"
+	"github.com/ledgerlake/ledgerlake/record"
 )
 
 // filling is how the source's table is filled, as it records it. A job that changes no values makes its rows the same
@@ -27,6 +28,17 @@ func (j *Job) learn() (err error) {
 		return nil
 	}
 	have := j.cfg.Table.Properties()
+	spec, err := transform.Of(have, j.cfg.Topic)
+	if err != nil {
+		return fmt.Errorf("the source's table: %w", err)
+	}
+	if j.pool != nil {
+		spec = transform.Spec{Where: spec.Where} // values go to the job as they are
+		j.filter = spec
+	}
+	if name := spec.OfBatch(); name != "" {
+		return fmt.Errorf("%w: the source's table is filled by transforms or a filter that look at %s, which its rows do not keep: no job can make the same rows", ErrSpec, name)
+	}
 	f, err := format.Of(have, j.cfg.Topic, registry.Config{})
 	switch {
 	case err != nil || f == nil && j.pool != nil:
@@ -36,9 +48,44 @@ func (j *Job) learn() (err error) {
 	case j.pool != nil:
 		return f.Close()
 	}
-	j.fill.values, j.fill.topic = f, j.cfg.Topic
-	j.fill.spec, err = transform.Of(have, j.cfg.Topic)
-	return err
+	j.fill.values, j.fill.topic, j.fill.spec = f, j.cfg.Topic, spec
+	return nil
+}
+
+// fits refuses columns of the new table that what fills the source's cannot fill, before there is a table.
+func (f *filling) fits(payload *arrow.Schema) error {
+	if f.spec.Empty() {
+		return nil
+	}
+	if _, err := f.newDecoder(payload); err != nil {
+		return fmt.Errorf("%w: the source's table is filled by transforms, which do not go with the columns of the new one: %w", ErrSpec, err)
+	}
+	return nil
+}
+
+// keepRows leaves out the records that the source's filter leaves out, so that a job which changes values gets the same
+// ones from the log as from the table. What the filter cannot judge stays: the job says what becomes of it.
+func keepRows(in []Record, filter transform.Spec, topic string) ([]Record, error) {
+	if filter.Empty() || len(in) == 0 {
+		return in, nil
+	}
+	none := arrow.NewSchema(nil, nil)
+	json, err := decode.ForTable(none)
+	if err != nil {
+		return nil, err
+	}
+	d, err := transform.New(json, filter, topic, false)
+	if err != nil {
+		return nil, err
+	}
+	kept := in[:0]
+	for i := range in {
+		d.Begin(in[i].Partition, record.BatchHeader{LeaderEpoch: -1})
+		if err := d.AppendRecord(&in[i].Record); !errors.Is(err, decode.ErrFiltered) {
+			kept = append(kept, in[i])
+		}
+	}
+	return kept, nil
 }
 
 // plain says that values are JSON or raw and nothing else fills columns.

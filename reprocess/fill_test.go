@@ -87,3 +87,57 @@ func TestJobsKeepToTheFormat(t *testing.T) {
 		t.Errorf("expressions over CSV: %v", err)
 	}
 }
+
+// A table that is filled by transforms and a filter: a job that changes values gets the records that are rows of it, from
+// the log as from the table; what no job can do over is refused by name before there is a new table (I3, I4).
+func TestJobsKeepToTheFilter(t *testing.T) {
+	long := arrow.PrimitiveTypes.Int64
+	fields := []arrow.Field{{Name: "n", Type: long, Nullable: true}, {Name: "at", Type: long, Nullable: true}}
+	filled := func(spec transform.Spec) *rig {
+		r := newRig(t)
+		r.dir += "-filtered"
+		r.replaced = r.dir
+		var err error
+		r.live, err = table.Create(t.Context(), r.store(r.dir), arrow.NewSchema(fields, nil), table.Config{Topic: topic,
+			Properties: map[string]string{transform.Property(topic): spec.String()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.send(0, 150)
+		tr, err := tiering.Open(t.Context(), tiering.Config{Source: r.log, Topic: topic, Table: r.live, Format: tiering.FormatJSON, Transform: spec, UntilEnd: true,
+			DeadLetterStore: func(context.Context) (objstore.Store, error) { return r.store(r.dir + "_dead_letters"), nil }})
+		if err == nil {
+			err = errors.Join(tr.Run(t.Context()), tr.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.send(150, 300) // the job takes these from the log
+		return r
+	}
+	at := []transform.Field{{Property: "at", Source: "kafka.offset"}}
+	r := filled(transform.Spec{Set: at, Where: "word == 'w3'"})
+	j := r.open(r.config(reprocess.Spec{Columns: []reprocess.Column{{Name: "n", Value: "n * 2"}}}))
+	if err := j.Run(t.Context(), reprocess.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "filtered", r.values(j.Sink(), "n"), r.want(func(n int) (int64, bool) { return int64(2 * n), n%5 == 3 }))
+
+	cfg := r.config(reprocess.Spec{Name: "narrow"})
+	cfg.Schema = arrow.NewSchema(fields[:1], nil)
+	for name, c := range map[string]struct {
+		cfg  reprocess.Config
+		want string
+	}{
+		"a column of a transform": {cfg, "at"},
+		"a source of the batch":   {filled(transform.Spec{Set: []transform.Field{{Property: "at", Source: "kafka.leader_epoch"}}}).config(reprocess.Spec{Name: "batch"}), "kafka.leader_epoch"},
+		"a filter of the batch":   {filled(transform.Spec{Where: "kafka.timestamp_type == `0`"}).config(reprocess.Spec{Name: "where", Where: "n > 1"}), "kafka.timestamp_type"},
+	} {
+		if _, err := reprocess.Open(t.Context(), c.cfg); !errors.Is(err, reprocess.ErrSpec) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := table.Open(t.Context(), c.cfg.Sink, table.Config{Topic: topic}); err == nil {
+			t.Errorf("%s: there is a new table", name)
+		}
+	}
+}

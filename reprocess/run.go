@@ -15,6 +15,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/committer"
 	"github.com/ledgerlake/ledgerlake/decode"
+	"github.com/ledgerlake/ledgerlake/decode/transform"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/reader"
@@ -84,6 +85,7 @@ type Job struct {
 	stream *stream
 	pool   chan Transform // nil: values stay
 	fill   filling
+	filter transform.Spec // of the source, before a job that changes values
 	sink   *table.Table
 	plan   *Plan
 }
@@ -175,6 +177,9 @@ func (j *Job) create(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := j.fill.fits(payload); err != nil {
+		return err
+	}
 	j.sink, err = table.OpenOrCreate(ctx, j.cfg.Sink, payload, table.Config{Topic: j.cfg.Topic, Logger: j.cfg.Logger,
 		Properties: map[string]string{planProperty: string(raw), committer.FilledByProperty: plan.Job}})
 	return err
@@ -220,7 +225,7 @@ func (j *Job) payload(ctx context.Context, plan *Plan) (*arrow.Schema, error) {
 
 // source gives the transformed stream of one partition, cut to a span.
 func (j *Job) source(partition int32, s span) *applied {
-	return &applied{stream: j.stream, pool: j.pool, only: map[int32]span{partition: s}, batch: j.batchBytes(), split: true}
+	return &applied{stream: j.stream, pool: j.pool, filter: j.filter, only: map[int32]span{partition: s}, batch: j.batchBytes(), split: true}
 }
 
 // batchBytes is what one fetch asks for: less where a rate is to be kept to evenly.
@@ -406,7 +411,7 @@ func (j *Job) finish(ctx context.Context) (done bool, err error) {
 
 // follow goes on behind the plan.
 func (j *Job) follow(ctx context.Context) error {
-	a := &applied{stream: j.stream, pool: j.pool, only: map[int32]span{}, batch: j.batchBytes()}
+	a := &applied{stream: j.stream, pool: j.pool, filter: j.filter, only: map[int32]span{}, batch: j.batchBytes()}
 	for _, r := range j.plan.Ranges {
 		a.only[r.Partition] = span{r.To, -1}
 	}
