@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ledgerlake/ledgerlake/decode/transform"
@@ -114,12 +115,13 @@ func TestReplayLettersFaults(t *testing.T) {
 				t.Fatal("the replay never came through clean")
 			}
 			r, mendable, lost := withLetters(t)
-			calls, hit := 0, false
+			var calls atomic.Int64 // a replay reads with several goroutines
+			var hit atomic.Bool
 			hook := func(context.Context, mem.Call) mem.Fault {
-				if calls++; calls != k {
+				if calls.Add(1) != int64(k) {
 					return mem.Fault{}
 				}
-				hit = true
+				hit.Store(true)
 				if after {
 					return mem.Fault{After: errors.New("injected")}
 				}
@@ -138,7 +140,7 @@ func TestReplayLettersFaults(t *testing.T) {
 			if len(all) != 90-lost || len(letters) != lost || mendable == 0 {
 				t.Fatalf("fault %d: %d rows and %d letters, want %d and %d", k, len(all), len(letters), 90-lost, lost)
 			}
-			if !hit {
+			if !hit.Load() {
 				break
 			}
 		}
