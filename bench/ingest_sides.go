@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
@@ -49,7 +50,7 @@ func ingestSides(cfg Config) ([]ingestSide, error) {
 // above the daemon's default of 5,000, which makes it faster.
 func daemonArgs(w *ingestWork, topic, dir string) []string {
 	args := []string{
-		"ingest", topic, dir, "--kafka", w.node.addr, "--app_id", ingestApp, "--consumer_group", "bench-" + topic + strconv.Itoa(len(dir)),
+		"ingest", topic, dir, "--kafka", w.node.addr, "--app_id", ingestApp, "--consumer_group", filepath.Base(dir), // a group of its own: an earlier run may have left members
 		"--auto_offset_reset", "earliest", "--allowed_latency", strconv.Itoa(w.latency), "--max_messages_per_batch", "10000",
 	}
 	for _, t := range w.kind.transforms {
