@@ -12,7 +12,7 @@ type Prices struct {
 	StorageTBMo float64 // of a terabyte for a month
 }
 
-// DefaultPrices are about those of large clouds' list prices for on-demand machines and standard object storage.
+// DefaultPrices are a guess, for who gives none: about those of large clouds' list prices for on-demand machines and standard object storage.
 func DefaultPrices() Prices { return Prices{CPUHour: 0.045, Put1000: 0.005, StorageTBMo: 23} }
 
 // writeCosts extrapolates what was measured on one machine to a large installation. It is arithmetic on
@@ -44,13 +44,14 @@ func writeCosts(page *bytes.Buffer, reports []*Report, p Prices) {
 }
 
 // writeScale says what a large table costs in requests and in its log, and what gives way first. A commit is a put of
-// the version and of a file a process; an add takes about 700 bytes in a log and 120 in a checkpoint (bench deltalog).
+// the version and of a file a process; the
+// bytes of an add in a checkpoint and the puts beside are assumed, not measured, and the page says so.
 func writeScale(page *bytes.Buffer, p Prices) {
 	const (
 		fileBytes       = 128e6 // after optimize
-		checkpointBytes = 120.0 // of one add
+		checkpointBytes = 120.0 // of one add, assumed
 	)
-	page.WriteString("\nRequests and size of the log, by arithmetic:\n\n| freshness | versions a day and table | puts a month for 100 tables | $ |\n|---:|---:|---:|---:|\n")
+	page.WriteString("\nRequests and size of the log, by arithmetic on assumptions (2.2 puts a version; 120 bytes of checkpoint a file), not measured:\n\n| freshness | versions a day and table | puts a month for 100 tables | $ |\n|---:|---:|---:|---:|\n")
 	for _, seconds := range []float64{1, 10, 60} {
 		versions := 86400 / seconds
 		puts := versions * 30 * 100 * 2.2 // a file and a version each, and a checkpoint or optimize now and then
