@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
@@ -25,6 +26,31 @@ type follower struct {
 	files    int64
 	bytes    int64
 	advance  func(partition int32, from, to int64, at time.Time) // nil: nobody asks
+
+	// How the table grew, for a side that stops growing before it is done.
+	offsets int64                // of all partitions
+	marks   []mark               // one a look that found versions
+	cpu     func() time.Duration // of the side so far; nil: nobody asks
+}
+
+// mark is what a table had at a moment.
+type mark struct {
+	at      time.Time
+	cpu     time.Duration
+	offsets int64
+}
+
+// stall is the error of a side that goes on with next to nothing: in stallAfter less than a thousandth of its work.
+type stall struct {
+	until mark // the last that was no crawl
+	end   mark
+	total int64
+}
+
+const stallAfter = 30 * time.Second
+
+func (s *stall) Error() string {
+	return fmt.Sprintf("stands at %d of %d records: %d in the last %.0f s", s.end.offsets, s.total, s.end.offsets-s.until.offsets, s.end.at.Sub(s.until.at).Seconds())
 }
 
 const followPoll = 2 * time.Millisecond
@@ -46,6 +72,9 @@ func (f *follower) wait(ctx context.Context, ends map[int32]int64, check func() 
 			if err := check(); err != nil {
 				return err
 			}
+			if err := f.stalled(ends, time.Now()); err != nil {
+				return err
+			}
 		}
 		select {
 		case <-tick.C:
@@ -53,6 +82,22 @@ func (f *follower) wait(ctx context.Context, ends map[int32]int64, check func() 
 			return fmt.Errorf("table %s stands at %v, to come to %v: %w", f.dir, f.at, ends, context.Cause(ctx))
 		}
 	}
+}
+
+// stalled finds the moment from which on the table hardly grew, once that was long enough ago.
+func (f *follower) stalled(ends map[int32]int64, now time.Time) error {
+	if f.cpu == nil || len(f.marks) == 0 {
+		return nil
+	}
+	var total int64
+	for _, end := range ends {
+		total += end + 1
+	}
+	i := slices.IndexFunc(f.marks, func(m mark) bool { return f.offsets-m.offsets < total/1000 })
+	if i < 0 || now.Sub(f.marks[i].at) < stallAfter {
+		return nil
+	}
+	return &stall{until: f.marks[i], end: mark{at: now, offsets: f.offsets}, total: total}
 }
 
 func (f *follower) reached(ends map[int32]int64) bool {
@@ -66,6 +111,12 @@ func (f *follower) reached(ends map[int32]int64) bool {
 
 // look takes in the versions that are there since the last look.
 func (f *follower) look() error {
+	before := f.versions
+	defer func() {
+		if f.cpu != nil && f.versions > before {
+			f.marks = append(f.marks, mark{at: time.Now(), cpu: f.cpu(), offsets: f.offsets})
+		}
+	}()
 	for {
 		b, err := os.ReadFile(filepath.Join(f.dir, deltalog.CommitKey(f.next)))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -114,6 +165,7 @@ func (f *follower) take(commit []byte, now time.Time) error {
 		if f.advance != nil && a.Txn.Version >= from {
 			f.advance(p, from, a.Txn.Version, now)
 		}
+		f.offsets += max(0, a.Txn.Version-from+1)
 		f.at[p] = max(a.Txn.Version, from-1)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,5 +54,38 @@ func TestFollowerSeesEachOffsetOnce(t *testing.T) {
 	commit(4, "{torn")
 	if err := f.look(); err == nil {
 		t.Error("a torn version is taken for one")
+	}
+}
+
+// A side that crawls is found, with the moment at which it began to; one that works, or has just stopped, is not.
+func TestFollowerFindsAStall(t *testing.T) {
+	begin := time.Unix(1000, 0)
+	at := func(seconds int, offsets int64) mark {
+		return mark{at: begin.Add(time.Duration(seconds) * time.Second), cpu: time.Duration(seconds) * time.Millisecond, offsets: offsets}
+	}
+	ends := map[int32]int64{0: 5999, 1: 3999}
+	for _, x := range []struct {
+		name  string
+		marks []mark
+		now   int
+		want  int // seconds of the moment; -1: none
+	}{
+		{"no version yet", nil, 100, -1},
+		{"works", []mark{at(1, 1000), at(20, 3000), at(40, 5000)}, 60, -1},
+		{"just stopped", []mark{at(1, 1000), at(20, 9000)}, 49, -1},
+		{"stopped", []mark{at(1, 1000), at(20, 9000)}, 50, 20},
+		{"crawls", []mark{at(1, 1000), at(20, 9000), at(26, 9001), at(32, 9002), at(50, 9009)}, 51, 20},
+	} {
+		f := &follower{cpu: func() time.Duration { return 0 }, marks: x.marks}
+		if len(x.marks) > 0 {
+			f.offsets = x.marks[len(x.marks)-1].offsets
+		}
+		err := f.stalled(ends, begin.Add(time.Duration(x.now)*time.Second))
+		late, ok := errors.AsType[*stall](err)
+		if ok != (x.want >= 0) {
+			t.Errorf("%s: %v", x.name, err)
+		} else if ok && (!late.until.at.Equal(begin.Add(time.Duration(x.want)*time.Second)) || late.total != 10000) {
+			t.Errorf("%s: %v at %v", x.name, late, late.until)
+		}
 	}
 }

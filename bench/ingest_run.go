@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,7 +20,7 @@ import (
 )
 
 // drain lets one side move a full topic into a new table. Time runs from the start of the program until a reader finds
-// all records in the table.
+// all records in the table. A side other than ours that stalls counts for what it did until then, and the report says so.
 func (w *ingestWork) drain(ctx context.Context, side ingestSide, load *topicLoad, round int) (Sample, error) {
 	if side.args == nil {
 		return w.drainPlain(ctx, side, load, round)
@@ -36,6 +37,7 @@ func (w *ingestWork) drain(ctx context.Context, side ingestSide, load *topicLoad
 	if err != nil {
 		return Sample{}, err
 	}
+	f.cpu = c.cpu
 	err = f.wait(ctx, load.ends(), c.ended)
 	s := Sample{
 		Case: side.name + ", " + w.title(), Round: round, Seconds: time.Since(begin).Seconds(), CPUSeconds: c.cpu().Seconds(),
@@ -43,6 +45,12 @@ func (w *ingestWork) drain(ctx context.Context, side ingestSide, load *topicLoad
 		Files: f.files, Versions: f.versions, FileBytes: f.bytes,
 	}
 	c.end()
+	if late, ok := errors.AsType[*stall](err); ok && side.foreign {
+		s.Seconds, s.CPUSeconds, s.Records = late.until.at.Sub(begin).Seconds(), late.until.cpu.Seconds(), late.until.offsets
+		s.Bytes = load.bytes * s.Records / load.want.records
+		w.report.Notes = append(w.report.Notes, fmt.Sprintf("%s, round %d: the table is not whole, it %v; its figures are those up to the stall.", s.Case, round, late))
+		return s, nil
+	}
 	if err != nil {
 		return s, fmt.Errorf("%w; its log: %s", err, lastOf(at+".log"))
 	}

@@ -15,12 +15,13 @@ import (
 
 // ingestSide is one way to do the work.
 type ingestSide struct {
-	name   string
-	binary string
-	args   func(w *ingestWork, topic, dir string) []string // nil: runs in this process
-	create func(ctx context.Context, s shape, topic, dir string) error
-	env    []string
-	only   func(ingestCase) bool // nil: all cases
+	name    string
+	binary  string
+	args    func(w *ingestWork, topic, dir string) []string // nil: runs in this process
+	create  func(ctx context.Context, s shape, topic, dir string) error
+	env     []string
+	only    func(ingestCase) bool // nil: all cases
+	foreign bool                  // not this program
 }
 
 // ingestSides are this program with the daemon's own command line, this program with a table of its own (the raw
@@ -41,7 +42,7 @@ func ingestSides(cfg Config) ([]ingestSide, error) {
 		if _, err := os.Stat(cfg.ReferenceBin); err != nil {
 			return nil, fmt.Errorf("reference daemon: %w", err)
 		}
-		sides = append(sides, ingestSide{name: "kafka-delta-ingest", binary: cfg.ReferenceBin, args: daemonArgs, create: createPlainTable, env: []string{"RUST_LOG=error"}})
+		sides = append(sides, ingestSide{name: "kafka-delta-ingest", binary: cfg.ReferenceBin, args: daemonArgs, create: createPlainTable, env: []string{"RUST_LOG=error"}, foreign: true})
 	}
 	return append(sides, ingestSide{name: "plain", only: func(c ingestCase) bool { return c.shape != "web" }}), nil
 }
