@@ -25,21 +25,9 @@ func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
 
 // GetRange reads length bytes at off.
 func (s *Store) GetRange(ctx context.Context, key string, off, length int64) ([]byte, error) {
-	if off < 0 || length < 0 {
-		return nil, fmt.Errorf("get %s: bytes [%d, %d+%d): %w", key, off, off, length, io.ErrUnexpectedEOF)
-	}
-	if length == 0 { // not a range that HTTP can name
-		info, err := s.Head(ctx, key)
-		if err == nil && off > info.Size {
-			err = fmt.Errorf("get %s: byte %d of %d: %w", key, off, info.Size, io.ErrUnexpectedEOF)
-		}
-		return []byte{}, err
-	}
-	b, err := s.get(ctx, key, blob.HTTPRange{Offset: off, Count: length}, length)
-	if err == nil && int64(len(b)) != length {
-		return nil, fmt.Errorf("get %s: bytes [%d, %d) gave %d: %w", key, off, off+length, len(b), io.ErrUnexpectedEOF)
-	}
-	return b, err
+	return objstore.ReadRange(ctx, s, key, off, length, func() ([]byte, error) {
+		return s.get(ctx, key, blob.HTTPRange{Offset: off, Count: length}, length)
+	})
 }
 
 func (s *Store) get(ctx context.Context, key string, span blob.HTTPRange, length int64) ([]byte, error) {

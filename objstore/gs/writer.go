@@ -10,10 +10,8 @@ import (
 	"time"
 
 	"github.com/ledgerlake/ledgerlake/objstore"
+	"github.com/ledgerlake/ledgerlake/objstore/upload"
 )
-
-// abortTimeout bounds the request that drops an upload.
-const abortTimeout = 30 * time.Second
 
 // Create starts a new object. What fits into one part is sent by one request at Close; more goes up in parts of
 // one resumable upload, one in flight while the next is filled.
@@ -25,81 +23,45 @@ func (s *Store) Create(ctx context.Context, key string) (objstore.Writer, error)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return &writer{ctx: ctx, store: s, key: key, start: u}, nil
+	return upload.New(ctx, key, s.cfg.PartSize, &resumable{store: s, key: key, start: u}), nil
 }
 
-type writer struct {
-	ctx   context.Context //nolint:containedctx // Write and Close have no other way to get it
-	store *Store
-	key   string
-	start string // the URL that begins an upload
-
-	buf, spare []byte
-	session    string     // the URL of the upload, empty before the first full part
-	sent       int64      // bytes before the buffer
-	flight     chan error // the result of the part in flight, nil when there is none
-	err        error      // the first failure; nothing is published after it
-	done       bool
+// resumable is an object on its way up.
+type resumable struct {
+	store   *Store
+	key     string
+	start   string // the URL that begins an upload
+	session string // the URL of the upload
 }
 
-func (w *writer) Write(p []byte) (int, error) {
-	if w.done {
-		return 0, fmt.Errorf("write %s: the writer is closed", w.key)
-	}
-	n := 0
-	for w.err == nil && n < len(p) {
-		if w.buf == nil {
-			w.buf = make([]byte, 0, w.store.cfg.PartSize)
-		}
-		if len(w.buf) == cap(w.buf) { // only now is it sure that this is not the last part
-			w.err = w.sendPart()
-			continue
-		}
-		c := copy(w.buf[len(w.buf):cap(w.buf)], p[n:])
-		w.buf = w.buf[:len(w.buf)+c]
-		n += c
-	}
-	return n, w.err
-}
+func (r *resumable) Put(ctx context.Context, data []byte) error { return r.store.Put(ctx, r.key, data) }
 
-// sendPart waits for the part in flight and sends the filled buffer.
-func (w *writer) sendPart() error {
-	if w.session == "" {
-		a, err := w.store.call(w.ctx, request{method: http.MethodPost, url: w.start, repeat: true})
-		if err != nil {
-			return fmt.Errorf("start upload of %s: %w", w.key, err)
-		}
-		if w.session = a.header.Get("Location"); w.session == "" {
-			return fmt.Errorf("start upload of %s: the store names no place for it", w.key)
-		}
-	}
-	if err := w.wait(); err != nil {
+func (r *resumable) Begin(ctx context.Context) error {
+	a, err := r.store.call(ctx, request{method: http.MethodPost, url: r.start, repeat: true})
+	if err != nil {
 		return err
 	}
-	part, off := w.buf, w.sent
-	w.sent += int64(len(part))
-	w.buf, w.spare = w.spare, part
-	if w.buf == nil {
-		w.buf = make([]byte, 0, w.store.cfg.PartSize)
+	if r.session = a.header.Get("Location"); r.session == "" {
+		return errors.New("the store names no place for it")
 	}
-	w.buf = w.buf[:0]
-	flight := make(chan error, 1)
-	w.flight = flight
-	go func() { flight <- w.store.sendRange(w.ctx, w.session, part, off, false) }() // wait takes it before the writer ends
 	return nil
 }
 
-// wait waits for the part in flight.
-func (w *writer) wait() error {
-	if w.flight == nil {
+func (r *resumable) Send(ctx context.Context, _ int, off int64, part []byte) error {
+	return r.store.sendRange(ctx, r.session, part, off, false)
+}
+
+func (r *resumable) Finish(ctx context.Context, _ int, off int64, last []byte) error {
+	return writeError("complete upload of", r.key, r.store.sendRange(ctx, r.session, last, off, true))
+}
+
+func (r *resumable) Abort(ctx context.Context) error {
+	_, err := r.store.call(ctx, request{method: http.MethodDelete, url: r.session, repeat: true})
+	// 499 is Google's answer to it. A store that keeps the parts for a while shows nothing of them.
+	if code := status(err); code == 499 || code == http.StatusNotFound || code == http.StatusMethodNotAllowed {
 		return nil
 	}
-	err := <-w.flight
-	w.flight = nil
-	if err != nil {
-		return fmt.Errorf("upload %s: %w", w.key, err)
-	}
-	return nil
+	return err
 }
 
 // sendRange sends bytes of an upload, the last ones or not. When an answer is lost it asks the store how much of
@@ -158,51 +120,4 @@ func received(h http.Header) (int64, error) {
 	}
 	n, err := strconv.ParseInt(last, 10, 64)
 	return n + 1, err
-}
-
-// Close publishes the object.
-func (w *writer) Close() error {
-	if w.done {
-		return fmt.Errorf("close %s: the writer is closed", w.key)
-	}
-	if w.session == "" && w.err == nil {
-		w.done = true
-		return w.store.Put(w.ctx, w.key, w.buf)
-	}
-	if w.err == nil {
-		w.err = w.wait()
-	}
-	if w.err == nil {
-		w.err = w.ctx.Err()
-	}
-	if w.err != nil {
-		return errors.Join(w.err, w.Abort())
-	}
-	err := w.store.sendRange(w.ctx, w.session, w.buf, w.sent, true)
-	if err == nil {
-		w.done = true
-		return nil
-	}
-	return errors.Join(writeError("complete upload of", w.key, err), w.Abort())
-}
-
-// Abort drops the parts that went up. It may be called again.
-func (w *writer) Abort() error {
-	if w.done {
-		return nil
-	}
-	w.done = true
-	_ = w.wait() // its failure does not matter any more
-	w.buf, w.spare = nil, nil
-	if w.session == "" {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), abortTimeout)
-	defer cancel()
-	_, err := w.store.call(ctx, request{method: http.MethodDelete, url: w.session, repeat: true})
-	// 499 is Google's answer to it. A store that keeps the parts for a while shows nothing of them.
-	if code := status(err); err != nil && code != 499 && code != http.StatusNotFound && code != http.StatusMethodNotAllowed {
-		return fmt.Errorf("abort upload of %s: %w", w.key, err)
-	}
-	return nil
 }

@@ -3,22 +3,19 @@ package s3
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/ledgerlake/ledgerlake/objstore"
+	"github.com/ledgerlake/ledgerlake/objstore/upload"
 )
 
-const (
-	maxParts     = 10_000
-	abortTimeout = 30 * time.Second
-)
+// maxParts is the limit of the service.
+const maxParts = 10_000
 
 // Create starts a new object. What fits into one part is sent by one PUT at Close; more goes up in parts, one
 // in flight while the next is filled.
@@ -30,148 +27,63 @@ func (s *Store) Create(ctx context.Context, key string) (objstore.Writer, error)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return &writer{ctx: ctx, store: s, name: key, key: k}, nil
+	return upload.New(ctx, key, s.cfg.PartSize, &multipart{store: s, name: key, key: k}), nil
 }
 
-type writer struct {
-	ctx   context.Context //nolint:containedctx // Write and Close have no other way to get it
+// multipart is an object on its way up.
+type multipart struct {
 	store *Store
 	name  string
 	key   *string
-
-	buf, spare []byte
-	upload     *string // id of the multipart upload, nil before the first full part
-	parts      []types.CompletedPart
-	flight     chan sent // the result of the part in flight, nil when there is none
-	err        error     // the first failure; nothing is published after it
-	done       bool
+	id    *string // of the upload
+	parts []types.CompletedPart
 }
 
-// sent is the result of one part.
-type sent struct {
-	etag *string
-	err  error
+func (m *multipart) Put(ctx context.Context, data []byte) error {
+	return m.store.Put(ctx, m.name, data)
 }
 
-func (w *writer) Write(p []byte) (int, error) {
-	if w.done {
-		return 0, fmt.Errorf("write %s: the writer is closed", w.name)
+func (m *multipart) Begin(ctx context.Context) error {
+	out, err := m.store.client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{Bucket: &m.store.cfg.Bucket, Key: m.key})
+	if err != nil {
+		return Explain(err)
 	}
-	n := 0
-	for w.err == nil && n < len(p) {
-		if w.buf == nil {
-			w.buf = make([]byte, 0, w.store.cfg.PartSize)
-		}
-		c := copy(w.buf[len(w.buf):cap(w.buf)], p[n:])
-		w.buf = w.buf[:len(w.buf)+c]
-		n += c
-		if len(w.buf) == cap(w.buf) {
-			w.err = w.sendPart()
-		}
-	}
-	return n, w.err
-}
-
-// sendPart waits for the part in flight and sends the filled buffer.
-func (w *writer) sendPart() error {
-	if w.upload == nil {
-		out, err := w.store.client.CreateMultipartUpload(w.ctx, &s3.CreateMultipartUploadInput{Bucket: &w.store.cfg.Bucket, Key: w.key})
-		if err != nil {
-			return fmt.Errorf("start upload of %s: %w", w.name, Explain(err))
-		}
-		w.upload = out.UploadId
-	}
-	if err := w.wait(); err != nil {
-		return err
-	}
-	if len(w.parts) == maxParts {
-		return fmt.Errorf("upload %s: more than %d parts of %d bytes", w.name, maxParts, w.store.cfg.PartSize)
-	}
-	body := w.buf
-	w.buf, w.spare = w.spare, body
-	if w.buf != nil {
-		w.buf = w.buf[:0]
-	}
-	w.parts = append(w.parts, types.CompletedPart{PartNumber: aws.Int32(int32(len(w.parts) + 1))})
-	in := &s3.UploadPartInput{
-		Bucket: &w.store.cfg.Bucket, Key: w.key, UploadId: w.upload,
-		PartNumber: aws.Int32(int32(len(w.parts))), Body: bytes.NewReader(body),
-	}
-	flight := make(chan sent, 1)
-	w.flight = flight
-	go func() { // ends with the request; wait takes the result before the writer ends
-		out, err := w.store.client.UploadPart(w.ctx, in)
-		if err != nil {
-			flight <- sent{err: err}
-			return
-		}
-		flight <- sent{etag: out.ETag}
-	}()
+	m.id = out.UploadId
 	return nil
 }
 
-// wait waits for the part in flight.
-func (w *writer) wait() error {
-	if w.flight == nil {
-		return nil
+func (m *multipart) Send(ctx context.Context, n int, _ int64, part []byte) error {
+	if n == maxParts {
+		return fmt.Errorf("more than %d parts of %d bytes", maxParts, m.store.cfg.PartSize)
 	}
-	res := <-w.flight
-	w.flight = nil
-	if res.err != nil {
-		return fmt.Errorf("upload part %d of %s: %w", len(w.parts), w.name, Explain(res.err))
-	}
-	w.parts[len(w.parts)-1].ETag = res.etag
-	return nil
-}
-
-// Close publishes the object.
-func (w *writer) Close() error {
-	if w.done {
-		return fmt.Errorf("close %s: the writer is closed", w.name)
-	}
-	if w.upload == nil && w.err == nil {
-		w.done = true
-		return w.store.Put(w.ctx, w.name, w.buf)
-	}
-	if w.err == nil && len(w.buf) > 0 {
-		w.err = w.sendPart()
-	}
-	if w.err == nil {
-		w.err = w.wait()
-	}
-	if w.err != nil {
-		return errors.Join(w.err, w.Abort())
-	}
-	_, err := w.store.client.CompleteMultipartUpload(w.ctx, &s3.CompleteMultipartUploadInput{
-		Bucket: &w.store.cfg.Bucket, Key: w.key, UploadId: w.upload,
-		MultipartUpload: &types.CompletedMultipartUpload{Parts: w.parts},
+	number := aws.Int32(int32(n + 1))
+	out, err := m.store.client.UploadPart(ctx, &s3.UploadPartInput{
+		Bucket: &m.store.cfg.Bucket, Key: m.key, UploadId: m.id, PartNumber: number, Body: bytes.NewReader(part),
 	})
-	w.done = err == nil
-	if err == nil {
-		return nil
+	if err != nil {
+		return Explain(err)
 	}
+	m.parts = append(m.parts, types.CompletedPart{PartNumber: number, ETag: out.ETag})
+	return nil
+}
+
+func (m *multipart) Finish(ctx context.Context, n int, off int64, last []byte) error {
+	if err := m.Send(ctx, n, off, last); err != nil {
+		return fmt.Errorf("upload last part of %s: %w", m.name, err)
+	}
+	_, err := m.store.client.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{
+		Bucket: &m.store.cfg.Bucket, Key: m.key, UploadId: m.id, MultipartUpload: &types.CompletedMultipartUpload{Parts: m.parts},
+	})
 	if status(err) == http.StatusNotFound { // a repetition of the call after the first answer was lost
 		err = fmt.Errorf("%w: %w", objstore.ErrUnknownOutcome, err)
 	}
-	return errors.Join(writeError("complete upload of", w.name, err), w.Abort())
+	return writeError("complete upload of", m.name, err)
 }
 
-// Abort drops the parts that went up. It may be called again.
-func (w *writer) Abort() error {
-	if w.done {
+func (m *multipart) Abort(ctx context.Context) error {
+	_, err := m.store.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &m.store.cfg.Bucket, Key: m.key, UploadId: m.id})
+	if status(err) == http.StatusNotFound {
 		return nil
 	}
-	w.done = true
-	_ = w.wait() // its failure does not matter any more
-	w.buf, w.spare = nil, nil
-	if w.upload == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), abortTimeout)
-	defer cancel()
-	_, err := w.store.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &w.store.cfg.Bucket, Key: w.key, UploadId: w.upload})
-	if err != nil && status(err) != http.StatusNotFound {
-		return fmt.Errorf("abort upload of %s: %w", w.name, err)
-	}
-	return nil
+	return Explain(err)
 }
