@@ -12,18 +12,11 @@ import (
 // CreatePartitions gives a topic more partitions, total in all. They are durable when it returns; a crash before
 // leaves empty directories that nothing names.
 func (l *Log) CreatePartitions(_ context.Context, name string, total int32) error {
-	if err := l.enter(); err != nil {
+	t, done, err := l.changing(name)
+	if err != nil {
 		return err
 	}
-	defer l.leave()
-	l.maintain.Lock()
-	defer l.maintain.Unlock()
-	l.mu.RLock()
-	t := l.topics[name]
-	l.mu.RUnlock()
-	if t == nil {
-		return fmt.Errorf("topic %s: %w", name, broker.ErrUnknownTopic)
-	}
+	defer done()
 	cfg := *t.config()
 	if total <= cfg.Partitions {
 		return fmt.Errorf("%w: topic %s has %d partitions, %d are not more", broker.ErrInvalidTopic, name, cfg.Partitions, total)

@@ -272,20 +272,30 @@ func (l *Log) makePartitionDirs(partitions []*partition) error {
 	return l.fs.SyncDir(l.dataDir)
 }
 
-// DeleteTopic removes a topic and all its records.
-func (l *Log) DeleteTopic(_ context.Context, name string) error {
+// changing gives a topic that nobody else changes, cleans or removes until done is called.
+func (l *Log) changing(name string) (t *topic, done func(), err error) {
 	if err := l.enter(); err != nil {
-		return err
+		return nil, nil, err
 	}
-	defer l.leave()
 	l.maintain.Lock()
-	defer l.maintain.Unlock()
+	done = func() { l.maintain.Unlock(); l.leave() }
 	l.mu.RLock()
-	t := l.topics[name]
+	t = l.topics[name]
 	l.mu.RUnlock()
 	if t == nil {
-		return fmt.Errorf("topic %s: %w", name, broker.ErrUnknownTopic)
+		done()
+		return nil, nil, fmt.Errorf("topic %s: %w", name, broker.ErrUnknownTopic)
 	}
+	return t, done, nil
+}
+
+// DeleteTopic removes a topic and all its records.
+func (l *Log) DeleteTopic(_ context.Context, name string) error {
+	t, done, err := l.changing(name)
+	if err != nil {
+		return err
+	}
+	defer done()
 	topics := l.states()
 	delete(topics, name)
 	deleting := slices.Clone(l.deleting)
@@ -326,18 +336,11 @@ func (l *Log) removeDeleted() {
 // SetTopicConfig changes the settings of a topic; the number of partitions stays. Zero values mean the
 // defaults.
 func (l *Log) SetTopicConfig(_ context.Context, name string, cfg broker.TopicConfig) error {
-	if err := l.enter(); err != nil {
+	t, done, err := l.changing(name)
+	if err != nil {
 		return err
 	}
-	defer l.leave()
-	l.maintain.Lock()
-	defer l.maintain.Unlock()
-	l.mu.RLock()
-	t := l.topics[name]
-	l.mu.RUnlock()
-	if t == nil {
-		return fmt.Errorf("topic %s: %w", name, broker.ErrUnknownTopic)
-	}
+	defer done()
 	cfg.Partitions = t.config().Partitions
 	cfg = fillConfig(name, cfg, l.cfg.DefaultTopic)
 	if err := checkConfig(cfg); err != nil {
