@@ -16,7 +16,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 # Packages whose tests start goroutines that share state: the race detector is worth its time there.
 RACE    := ./internal/... ./objstore/... ./deltalog/... ./committer/... ./broker/... ./tiering/... ./reader/... ./reprocess/... ./web/... ./flight/... ./test/model
 # Packages that start real services; all others need nothing but Go.
-OUTSIDE := ./test/harness ./test/e2e ./test/crash ./test/stores
+OUTSIDE := ./test/harness ./test/e2e ./test/crash ./test/stores ./test/seam
 # Those among them that cost minutes have a target of their own.
 ALONE   := ./test/pulsar
 
@@ -151,6 +151,12 @@ e2e: services ## foreign readers and clients against the real binary
 .PHONY: crash
 crash: services ## kill -9 runs of the real binary; LEDGERLAKE_KILLS=100 for a long one
 	$(GO) test -count=1 -timeout 60m -v ./test/crash
+
+# The readers of three logs, judged read by read; the Pulsar one needs its jars (make pulsar fetches them).
+.PHONY: seam
+seam: services ## reads from thousands of random places beside kills and store faults, of all three logs; LEDGERLAKE_READS=5000 LEDGERLAKE_KILLS=20 for a longer run
+	test/services/pulsar.sh prepare
+	LEDGERLAKE_READS=$${LEDGERLAKE_READS:-2000} LEDGERLAKE_KILLS=$${LEDGERLAKE_KILLS:-8} LEDGERLAKE_PULSAR=1 $(GO) test -count=1 -timeout 60m -v ./test/seam
 
 .PHONY: queue
 queue: ## clients of a log that is killed, stopped and has disk errors, judged by what they saw; LEDGERLAKE_KILLS=100 for a long run
