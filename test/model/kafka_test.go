@@ -2,10 +2,8 @@ package model
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/ledgerlake/ledgerlake/broker/kafka"
 	"github.com/ledgerlake/ledgerlake/broker/wire"
@@ -18,24 +16,21 @@ func TestStreamOverKafka(t *testing.T) {
 	if testing.Short() {
 		seeds = 4
 	}
-	first := uint64(time.Now().UnixNano())
-	for i := range seeds {
-		seed := first + uint64(i)
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			w := newWorld(t, rand.New(rand.NewPCG(seed, 0)))
-			srv, err := wire.Open(t.Context(), wire.Config{Listen: "127.0.0.1:0", Log: w.log})
-			if err != nil {
-				t.Fatal(err)
-			}
-			src, err := kafka.Open(t.Context(), kafka.Config{Brokers: []string{srv.Addr().String()}})
-			if err != nil {
-				t.Fatal(errors.Join(err, srv.Close()))
-			}
-			w.source = src
-			w.live([]func(){w.produce, w.produce, w.produce, w.tier, w.retire, w.read, w.read, w.optimize, w.vacuum, w.readAmid})
-			if err := errors.Join(src.Close(), srv.Close(), w.log.Close()); err != nil {
-				t.Fatal(err)
-			}
-		})
-	}
+	overSeeds(t, seeds, func(t *testing.T, seed uint64) *world {
+		w := newWorld(t, rand.New(rand.NewPCG(seed, 0)))
+		srv, err := wire.Open(t.Context(), wire.Config{Listen: "127.0.0.1:0", Log: w.log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		src, err := kafka.Open(t.Context(), kafka.Config{Brokers: []string{srv.Addr().String()}})
+		if err != nil {
+			t.Fatal(errors.Join(err, srv.Close()))
+		}
+		w.source = src
+		w.live([]func(){w.produce, w.produce, w.produce, w.tier, w.retire, w.read, w.read, w.optimize, w.vacuum, w.readAmid})
+		if err := errors.Join(src.Close(), srv.Close(), w.log.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return w
+	})
 }

@@ -53,8 +53,12 @@ type world struct {
 	want   [partitions][]entry // by offset
 	format *format.Format      // of values; nil: JSON
 	paused *view               // a read that rests while the others go on; nil: none
+	starts starts
 	trace  []string
 }
+
+// starts counts the places that reads began at, a partition each.
+type starts struct{ inLake, inLog int }
 
 // entry is what the model knows of one offset.
 type entry struct {
@@ -66,13 +70,16 @@ func payload() *arrow.Schema {
 	return arrow.NewSchema([]arrow.Field{{Name: "n", Type: arrow.PrimitiveTypes.Int64, Nullable: true}}, nil)
 }
 
-func newWorld(t *testing.T, rng *rand.Rand) *world {
+func newWorld(t *testing.T, rng *rand.Rand) *world { return newWorldOf(t, rng, table.Names{}) }
+
+// newWorldOf is newWorld with names for the table's system columns.
+func newWorldOf(t *testing.T, rng *rand.Rand, names table.Names) *world {
 	w := &world{t: t, rng: rng, fs: vfs.NewMem(), store: mem.New(), dead: mem.New()}
 	w.open()
 	if _, err := w.log.CreateTopic(t.Context(), topic, broker.TopicConfig{Partitions: partitions, SegmentBytes: 2000, Tiered: true}); err != nil {
 		t.Fatal(err)
 	}
-	tab, err := table.Create(t.Context(), w.store, payload(), table.Config{Topic: topic, Log: quickLog()})
+	tab, err := table.Create(t.Context(), w.store, payload(), table.Config{Topic: topic, Names: names, Log: quickLog()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,6 +272,13 @@ func (w *world) begin() *view {
 		w.fail("open reader: %v", err)
 	}
 	v.c = c
+	for p, seam := range c.Seam() {
+		if from[p] < seam {
+			w.starts.inLake++
+		} else {
+			w.starts.inLog++
+		}
+	}
 	return v
 }
 
@@ -422,6 +436,18 @@ func TestStream(t *testing.T) {
 	if testing.Short() {
 		seeds = 20
 	}
+	overSeeds(t, seeds, func(t *testing.T, seed uint64) *world {
+		w := newWorld(t, rand.New(rand.NewPCG(seed, 0)))
+		w.live([]func(){w.produce, w.produce, w.produce, w.tier, w.tier, w.retire, w.crash, w.read, w.read, w.read, w.optimize, w.vacuum, w.reopenTable, w.readAmid})
+		if err := w.log.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return w
+	})
+}
+
+// overSeeds lives one life a seed. LEDGERLAKE_SEED names the first, LEDGERLAKE_LIVES how many.
+func overSeeds(t *testing.T, lives int, live func(t *testing.T, seed uint64) *world) {
 	first := uint64(time.Now().UnixNano())
 	if s := os.Getenv("LEDGERLAKE_SEED"); s != "" {
 		var err error
@@ -429,17 +455,24 @@ func TestStream(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for i := range seeds {
-		seed := first + uint64(i)
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { run(t, seed) })
+	if s := os.Getenv("LEDGERLAKE_LIVES"); s != "" {
+		var err error
+		if lives, err = strconv.Atoi(s); err != nil {
+			t.Fatal(err)
+		}
 	}
-}
-
-func run(t *testing.T, seed uint64) {
-	w := newWorld(t, rand.New(rand.NewPCG(seed, 0)))
-	w.live([]func(){w.produce, w.produce, w.produce, w.tier, w.tier, w.retire, w.crash, w.read, w.read, w.read, w.optimize, w.vacuum, w.reopenTable, w.readAmid})
-	if err := w.log.Close(); err != nil {
-		t.Fatal(err)
+	var sum starts
+	for i := range lives {
+		seed := first + uint64(i)
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			w := live(t, seed)
+			sum.inLake += w.starts.inLake
+			sum.inLog += w.starts.inLog
+		})
+	}
+	t.Logf("%d lives: reads began at %d random places in the table and %d in the log", lives, sum.inLake, sum.inLog)
+	if (sum.inLake == 0 || sum.inLog == 0) && !t.Failed() {
+		t.Error("no read began on one side of the seam")
 	}
 }
 
