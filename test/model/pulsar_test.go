@@ -166,7 +166,7 @@ func (l *ledgers) reopen() {
 // The same over a Pulsar: offsets are counted from the table, messages come alone, in batches and in chunks, ledgers go
 // as soon as the table has them, and connections break (I3, I4, I6).
 func TestStreamOverPulsar(t *testing.T) {
-	seeds := 40
+	seeds := 25
 	if testing.Short() {
 		seeds = 4
 	}

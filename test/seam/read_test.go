@@ -77,6 +77,7 @@ func (r *rig) add(h *history) {
 	defer r.mu.Unlock()
 	r.histories = append(r.histories, h)
 	r.count.reads++
+	r.count.places += len(h.from)
 	r.count.rows += len(h.rows)
 }
 

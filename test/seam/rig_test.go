@@ -45,7 +45,7 @@ type rig struct {
 
 // counts say what a run has seen.
 type counts struct {
-	reads, inLake, inLog, crossed, resumed, rows, overKafka int
+	reads, places, inLake, inLog, crossed, resumed, rows, overKafka int // places: of each partition that a read began in
 	merged, deleted                                         int // files, by upkeep
 }
 
@@ -144,8 +144,8 @@ func (r *rig) judge(known truth) {
 		}
 	}
 	c := r.count
-	r.t.Logf("%d reads from random places (%d began in the table, %d in the log, %d crossed the seam, %d went over the Kafka protocol, %d went on from a token), %d records compared with %d in the log: %d reads differ",
-		c.reads, c.inLake, c.inLog, c.crossed, c.overKafka, c.resumed, c.rows, len(known), bad)
+	r.t.Logf("%d reads from %d random places (%d began in the table, %d in the log, %d crossed the seam, %d went over the Kafka protocol, %d went on from a token), %d records compared with %d in the log: %d reads differ",
+		c.reads, c.places, c.inLake, c.inLog, c.crossed, c.overKafka, c.resumed, c.rows, len(known), bad)
 	r.t.Logf("upkeep beside them: %d files merged, %d deleted; %d errors that readers or upkeep went on after, such as %.200q",
 		c.merged, c.deleted, total(r.faults), firstOf(r.faults))
 }
