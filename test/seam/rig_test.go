@@ -46,7 +46,7 @@ type rig struct {
 // counts say what a run has seen.
 type counts struct {
 	reads, places, inLake, inLog, crossed, resumed, rows, overKafka int // places: of each partition that a read began in
-	merged, deleted                                         int // files, by upkeep
+	merged, deleted                                                 int // files, by upkeep
 }
 
 // newRig has a table on an S3 server in bad weather.
