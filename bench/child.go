@@ -54,8 +54,28 @@ func (c *child) ended() error {
 	}
 }
 
+// wait waits for the program's end by itself.
+func (c *child) wait(ctx context.Context) error {
+	select {
+	case <-c.done:
+		if c.err != nil {
+			return c.ended()
+		}
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // cpu is the processor time of the program so far, of all its threads.
-func (c *child) cpu() time.Duration { return processCPU(c.cmd.Process.Pid) }
+func (c *child) cpu() time.Duration {
+	select {
+	case <-c.done:
+		return c.cmd.ProcessState.UserTime() + c.cmd.ProcessState.SystemTime()
+	default:
+		return processCPU(c.cmd.Process.Pid)
+	}
+}
 
 // processCPU is the processor time of a process so far; 0 when there is no such process.
 func processCPU(pid int) time.Duration {

@@ -86,7 +86,7 @@ func RunIngest(ctx context.Context, cfg Config) (r *Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	sides, err := ingestSides(cfg)
+	sides, absent, err := ingestSides(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -101,6 +101,9 @@ func RunIngest(ctx context.Context, cfg Config) (r *Report, err error) {
 	}
 	defer stop()
 	r = &Report{Scenario: "ingest", Machine: machine(), Time: time.Now().UTC(), Notes: ingestNotes(cfg)}
+	for _, name := range absent {
+		r.missing(name)
+	}
 	var failed []error
 	for i, c := range cases {
 		w := &ingestWork{Config: cfg, ingestCase: c, node: node, scratch: scratch, number: i, report: r}
@@ -168,7 +171,7 @@ func (w *ingestWork) run(ctx context.Context, sides []ingestSide) (err error) {
 func (w *ingestWork) runRate(ctx context.Context, sides []ingestSide) error {
 	for round := range w.Rounds {
 		for _, side := range sides {
-			if side.args == nil {
+			if side.args == nil || side.only != nil && !side.only(w.ingestCase) {
 				continue
 			}
 			topic := fmt.Sprintf("case-%d-%s-%d", w.number, strings.ReplaceAll(side.name, " ", "-"), round)

@@ -33,12 +33,18 @@ func (w *ingestWork) drain(ctx context.Context, side ingestSide, load *topicLoad
 	ctx, cancel := context.WithTimeoutCause(ctx, ingestTimeout, fmt.Errorf("not done within %s", ingestTimeout))
 	defer cancel()
 	f, begin := newFollower(at), time.Now()
-	c, err := startChild(ctx, at+".log", side.env, side.binary, side.args(w, load.topic, at)...)
+	c, err := startChild(ctx, at+".log", side.env, side.binary, side.args(w, load, at)...)
 	if err != nil {
 		return Sample{}, err
 	}
 	f.cpu = c.cpu
-	err = f.wait(ctx, load.ends(), c.ended)
+	if side.ends {
+		if err = c.wait(ctx); err == nil {
+			err = f.look()
+		}
+	} else {
+		err = f.wait(ctx, load.ends(), c.ended)
+	}
 	s := Sample{
 		Case: side.name + ", " + w.title(), Round: round, Seconds: time.Since(begin).Seconds(), CPUSeconds: c.cpu().Seconds(),
 		Records: load.want.records, Bytes: load.bytes, MaxMB: float64(c.peak.Load()) * 1024 / 1e6,
@@ -98,7 +104,7 @@ func (w *ingestWork) steady(ctx context.Context, side ingestSide, topic string, 
 	defer load.producer.Close()
 	ctx, cancel := context.WithTimeoutCause(ctx, ingestTimeout, fmt.Errorf("not done within %s", ingestTimeout))
 	defer cancel()
-	c, err := startChild(ctx, at+".log", side.env, side.binary, side.args(w, topic, at)...)
+	c, err := startChild(ctx, at+".log", side.env, side.binary, side.args(w, load, at)...)
 	if err != nil {
 		return Sample{}, err
 	}

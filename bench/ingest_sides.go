@@ -17,41 +17,50 @@ import (
 type ingestSide struct {
 	name    string
 	binary  string
-	args    func(w *ingestWork, topic, dir string) []string // nil: runs in this process
+	args    func(w *ingestWork, load *topicLoad, dir string) []string // nil: runs in this process
 	create  func(ctx context.Context, s shape, topic, dir string) error
 	env     []string
 	only    func(ingestCase) bool // nil: all cases
 	foreign bool                  // not this program
+	ends    bool                  // by itself, when the topic is in the table
 }
 
 // ingestSides are this program with the daemon's own command line, this program with a table of its own (the raw
-// records are kept beside the columns), the daemon, and the plain pipeline.
-func ingestSides(cfg Config) ([]ingestSide, error) {
+// records are kept beside the columns), the daemon, the other peers that are installed, and the plain pipeline. Peers that
+// are not there are named.
+func ingestSides(cfg Config) (sides []ingestSide, absent []string, err error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if cfg.OwnBin != "" {
 		self = cfg.OwnBin
 	}
-	sides := []ingestSide{
+	sides = []ingestSide{
 		{name: "ledgerlake", binary: self, args: daemonArgs, create: createPlainTable},
 		{name: "ledgerlake keeping raw", binary: self, args: ownArgs, create: createOwnTable, only: func(c ingestCase) bool { return c.shape != "web" }},
 	}
 	if cfg.ReferenceBin != "" {
 		if _, err := os.Stat(cfg.ReferenceBin); err != nil {
-			return nil, fmt.Errorf("reference daemon: %w", err)
+			return nil, nil, fmt.Errorf("reference daemon: %w", err)
 		}
 		sides = append(sides, ingestSide{name: "kafka-delta-ingest", binary: cfg.ReferenceBin, args: daemonArgs, create: createPlainTable, env: []string{"RUST_LOG=error"}, foreign: true})
 	}
-	return append(sides, ingestSide{name: "plain", only: func(c ingestCase) bool { return c.shape != "web" }}), nil
+	for _, peer := range []func() (ingestSide, bool){deltaRSSide, sparkSide} {
+		if side, ok := peer(); ok {
+			sides = append(sides, side)
+		} else {
+			absent = append(absent, side.name)
+		}
+	}
+	return append(sides, ingestSide{name: "plain", only: func(c ingestCase) bool { return c.shape != "web" }}), absent, nil
 }
 
 // daemonArgs are those of kafka-delta-ingest, which this program takes too: the same line for both. The batch size is
 // above the daemon's default of 5,000, which makes it faster.
-func daemonArgs(w *ingestWork, topic, dir string) []string {
+func daemonArgs(w *ingestWork, load *topicLoad, dir string) []string {
 	args := []string{
-		"ingest", topic, dir, "--kafka", w.node.addr, "--app_id", ingestApp, "--consumer_group", filepath.Base(dir), // a group of its own: an earlier run may have left members
+		"ingest", load.topic, dir, "--kafka", w.node.addr, "--app_id", ingestApp, "--consumer_group", filepath.Base(dir), // a group of its own: an earlier run may have left members
 		"--auto_offset_reset", "earliest", "--allowed_latency", strconv.Itoa(w.latency), "--max_messages_per_batch", "10000",
 	}
 	for _, t := range w.kind.transforms {
@@ -61,8 +70,8 @@ func daemonArgs(w *ingestWork, topic, dir string) []string {
 }
 
 // ownArgs are those of this program's own form: the table has the system columns and the raw records.
-func ownArgs(w *ingestWork, topic, dir string) []string {
-	return []string{"ingest", "--brokers", w.node.addr, "--topic", topic, "--table", dir, "--app", ingestApp, "--flush-age", strconv.Itoa(w.latency) + "s"}
+func ownArgs(w *ingestWork, load *topicLoad, dir string) []string {
+	return []string{"ingest", "--brokers", w.node.addr, "--topic", load.topic, "--table", dir, "--app", ingestApp, "--flush-age", strconv.Itoa(w.latency) + "s"}
 }
 
 // createPlainTable makes a table with the columns of the messages and no more, as the daemon needs it.
