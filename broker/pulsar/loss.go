@@ -59,7 +59,7 @@ func firstIndex(d *wire.Delivery) int64 {
 // prove says whether nothing can be missing between the last entry and d, which is of another ledger: the ledger of
 // the last one is still there, so no younger one was dropped either.
 func (st *stream) prove(ctx context.Context, d *wire.Delivery) (bool, error) {
-	k, err := st.p.s.client.Subscribe(ctx, wire.Subscription{Topic: st.p.topic, Name: readerName(), Start: st.at})
+	k, err := st.p.s.feed.Open(ctx, st.p.topic, st.at, nil)
 	if err != nil {
 		return false, err
 	}

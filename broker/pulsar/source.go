@@ -21,8 +21,9 @@ import (
 // Source reads topics of a Pulsar. Make one with Open.
 type Source struct {
 	cfg    Config
-	client *wire.Client
-	news   news // something came for one of the streams
+	feed   Feed
+	client *wire.Client // of a living Pulsar, for Hold; nil: there is none
+	news   news         // something came for one of the streams
 
 	ctx  context.Context // ends with Close
 	stop context.CancelFunc
@@ -48,15 +49,28 @@ func Open(ctx context.Context, cfg Config) (*Source, error) {
 		client.Close()
 		return nil, fmt.Errorf("connect to pulsar at %s: %w", cfg.Service, err)
 	}
-	s := &Source{cfg: cfg, client: client, parts: map[record.TopicPartition]*partition{}, count: map[string]int{}}
-	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	s := newSource(ctx, cfg, living{client})
+	s.client = client
 	return s, nil
+}
+
+// OpenFeed makes a Source of something else than a living Pulsar. Of cfg, what says how to reach one does not count,
+// and nothing is held. Close closes the feed.
+func OpenFeed(ctx context.Context, cfg Config, feed Feed) *Source {
+	cfg.Subscription, cfg.SealedOnly = "", false
+	return newSource(ctx, cfg.withDefaults(), feed)
+}
+
+func newSource(ctx context.Context, cfg Config, feed Feed) *Source {
+	s := &Source{cfg: cfg, feed: feed, parts: map[record.TopicPartition]*partition{}, count: map[string]int{}}
+	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	return s
 }
 
 // Close ends all calls under way, which return broker.ErrClosed, and the connections.
 func (s *Source) Close() error {
 	s.stop()
-	s.client.Close()
+	s.feed.Close()
 	s.news.tell()
 	return nil
 }
@@ -79,12 +93,12 @@ func (s *Source) Partitions(ctx context.Context, topic string) ([]int32, error) 
 }
 
 func (s *Source) partitions(ctx context.Context, topic string) (int, error) {
-	n, err := s.client.Partitions(ctx, "persistent://"+topic)
+	n, err := s.feed.Partitions(ctx, "persistent://"+topic)
 	if err != nil {
 		return 0, s.known(err)
 	}
 	if n == 0 { // one without partitions, or none at all
-		there, err := s.client.Topics(ctx, topic[:strings.LastIndexByte(topic, '/')], "^"+regexp.QuoteMeta("persistent://"+topic)+"$")
+		there, err := s.feed.Topics(ctx, topic[:strings.LastIndexByte(topic, '/')], "^"+regexp.QuoteMeta("persistent://"+topic)+"$")
 		if err != nil {
 			return 0, s.known(err)
 		}
@@ -100,7 +114,7 @@ func (s *Source) partitions(ctx context.Context, topic string) (int, error) {
 
 // Topics gives the topics of a namespace (TENANT/NAMESPACE) whose whole name TENANT/NAMESPACE/TOPIC matches a pattern.
 func (s *Source) Topics(ctx context.Context, namespace string, pattern *regexp.Regexp) ([]string, error) {
-	all, err := s.client.Topics(ctx, namespace, "")
+	all, err := s.feed.Topics(ctx, namespace, "")
 	if err != nil {
 		return nil, s.known(err)
 	}

@@ -23,7 +23,7 @@ type stream struct {
 	verify   bool  // nothing came yet
 	catching bool  // the anchor did not come yet
 
-	k        *wire.Consumer // nil: not open
+	k        Entries        // nil: not open
 	stash    *wire.Delivery // received, and not yet worked on
 	at       MessageID      // the last entry met; Ledger -1: none
 	before   MessageID      // the one before it
@@ -72,7 +72,7 @@ func (st *stream) open(ctx context.Context) error {
 
 // openAt begins at an entry at or before the anchor.
 func (st *stream) openAt(ctx context.Context, start MessageID) error {
-	k, err := st.p.s.client.Subscribe(ctx, wire.Subscription{Topic: st.p.topic, Name: readerName(), Start: start, OnNews: st.p.s.news.tell})
+	k, err := st.p.s.feed.Open(ctx, st.p.topic, start, st.p.s.news.tell)
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func (st *stream) process(ctx context.Context, d *wire.Delivery, give bool) erro
 		st.verify = c < 0
 	case st.at.Ledger >= 0 && compareEntries(d.ID, st.at) <= 0:
 		return nil // again
-	case st.at.Ledger >= 0 && d.ID.Ledger != st.at.Ledger && st.proven == 0:
+	case st.at.Ledger >= 0 && d.ID.Ledger != st.at.Ledger && st.proven == 0 && !st.p.s.feed.Gapless():
 		n := st.k.Queued()
 		if ok, err := st.prove(ctx, d); err != nil {
 			return err

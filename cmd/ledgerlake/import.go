@@ -92,5 +92,6 @@ later copy adds what is new, and ingest from the living cluster goes on behind i
 	f.StringVar(&onGap, "on-gap", "fail", "when the copy begins behind where the table ends: fail, or earliest (go on with a report)")
 	f.BoolVar(&plan.tiering.AcceptTopic, "accept-new-topic", false, "go on although the topic was deleted and made again: it holds the same records at the same offsets")
 	flushFlags(f, &plan.tiering)
+	cmd.AddCommand(newImportOffload())
 	return cmd
 }

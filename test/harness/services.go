@@ -158,6 +158,7 @@ func KafkaTool(t testing.TB, stdin io.Reader, class string, args ...string) (std
 type S3Server struct {
 	Endpoint string   // http://127.0.0.1:port
 	Bucket   string   // exists
+	Dir      string   // the bucket's objects are files in it
 	Env      []string // NAME=value: the credentials, as AWS clients take them from the environment
 }
 
@@ -169,7 +170,8 @@ func S3(t *testing.T) *S3Server {
 	}
 	dir, port := filepath.Join(t.TempDir(), "s3"), FreePort(t, 0)
 	s := &S3Server{Endpoint: fmt.Sprintf("http://127.0.0.1:%d", port), Bucket: "lake"}
-	if err := os.MkdirAll(filepath.Join(dir, "data", s.Bucket), 0o755); err != nil {
+	s.Dir = filepath.Join(dir, "data", s.Bucket)
+	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := command(t, nil, nil, script(t, "versitygw.sh"), "start", dir, fmt.Sprint(port)); err != nil {

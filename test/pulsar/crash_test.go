@@ -92,6 +92,16 @@ func TestTwoIngestsAreKilledWhileBrokersRestart(t *testing.T) {
 // compareTable compares a table with what Pulsar's own reader gives of each partition.
 func compareTable(t *testing.T, p *harness.RealPulsar, topic string, partitions int, lake string) {
 	t.Helper()
+	topics := make([]string, partitions)
+	for n := range topics {
+		topics[n] = fmt.Sprintf("%s-partition-%d", topic, n)
+	}
+	compareRows(t, lake, p.ReadPartitions(t, topics...))
+}
+
+// compareRows compares a table with what Pulsar's own reader gave of each partition.
+func compareRows(t *testing.T, lake string, given [][]harness.PulsarMessage) {
+	t.Helper()
 	type place struct{ partition, offset int64 }
 	rows := map[place]string{}
 	first := map[int64]int64{}
@@ -112,11 +122,7 @@ func compareTable(t *testing.T, p *harness.RealPulsar, topic string, partitions 
 		count++
 	}
 	want := 0
-	topics := make([]string, partitions)
-	for n := range topics {
-		topics[n] = fmt.Sprintf("%s-partition-%d", topic, n)
-	}
-	for n, all := range p.ReadPartitions(t, topics...) {
+	for n, all := range given {
 		n := int64(n)
 		for i, m := range all {
 			at := place{n, first[n] + int64(i)}

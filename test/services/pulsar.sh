@@ -6,6 +6,7 @@
 #   pulsar.sh stop DIR             end it cleanly; no error when it does not run
 #   pulsar.sh kill DIR             end it with SIGKILL: a crash
 #   pulsar.sh java CLASS ARG...    run a class with the jars on its path, or a source file CLASS.java
+#   pulsar.sh offloader DIR        make DIR/test.nar of PulsarOffloader.java: DIR is then an offloadersDirectory
 #
 # Needs Java 17 and Maven (Maven only for the first start). LEDGERLAKE_CACHE says where the jars go;
 # the default is .cache at the top of the repository. DIR holds everything else. PULSAR_CONFIG has lines of
@@ -220,11 +221,26 @@ run_java() { # CLASS ARG...
   exec "$java" "-Dlog4j.configurationFile=$cache/tool-log4j2.properties" -Xmx512m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xlog:disable "${opens[@]}" -cp "$lib/*" "$@"
 }
 
+# A nar is a zip: classes, and a file that names the factory.
+make_offloader() { # DIR
+  fetch_jars
+  local dir
+  dir=$(realpath -m "$1")
+  rm -rf "$dir/classes"
+  mkdir -p "$dir/classes/META-INF/services" "$dir/classes/META-INF/bundled-dependencies"
+  "${java}c" -proc:none -cp "$lib/*" -d "$dir/classes" "$here/PulsarOffloader.java"
+  printf 'name: test\ndescription: writes what offloaders write\noffloaderFactoryClass: PulsarOffloader$Factory\n' \
+    >"$dir/classes/META-INF/services/pulsar-offloader.yaml"
+  (cd "$dir/classes" && "${java%java}jar" -cfM "$dir/test.nar" .)
+  rm -rf "$dir/classes"
+}
+
 case ${1:-} in
   prepare) prepare ;;
   start) [ $# = 4 ] || fail "usage: start DIR PORT WEB"; start "$2" "$3" "$4" ;;
   stop) end "${2:?DIR}" TERM ;;
   kill) end "${2:?DIR}" KILL ;;
   java) shift; run_java "$@" ;;
+  offloader) make_offloader "${2:?DIR}" ;;
   *) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "$0" >&2; exit 2 ;;
 esac

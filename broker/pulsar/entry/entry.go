@@ -46,6 +46,15 @@ const (
 	Snappy Compression = 4
 )
 
+// MarkerKind says what a mark of the broker means. Others are of its own business.
+type MarkerKind uint64
+
+// Values as on the wire. They end the transaction that the metadata names.
+const (
+	CommitMarker MarkerKind = 21
+	AbortMarker  MarkerKind = 22
+)
+
 // Property is one of a message's properties. Keys may repeat and keep their order.
 type Property struct{ Key, Value []byte }
 
@@ -75,6 +84,7 @@ type Metadata struct {
 	Count            int  // of messages; 1 when not batched
 	Encrypted        bool
 	Marker           bool // not a message but a mark of the broker's own
+	MarkerKind       MarkerKind
 	Transaction      bool
 	TxnMost          int64
 	TxnLeast         int64
@@ -169,7 +179,7 @@ func (m *Metadata) parse(b []byte) error {
 		case 18:
 			m.OrderingKey = f.Bytes
 		case 20:
-			m.Marker = true
+			m.Marker, m.MarkerKind = true, MarkerKind(f.Uint)
 		case 22:
 			m.TxnLeast, m.Transaction = f.Int(), true
 		case 23:

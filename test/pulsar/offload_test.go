@@ -1,0 +1,119 @@
+package pulsar_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ledgerlake/ledgerlake/test/harness"
+)
+
+// offloader makes a folder of offloaders for brokers: LEDGERLAKE_PULSAR_OFFLOADERS, or one with ours.
+func offloader(t *testing.T) string {
+	t.Helper()
+	if dir := os.Getenv("LEDGERLAKE_PULSAR_OFFLOADERS"); dir != "" {
+		return dir
+	}
+	dir := t.TempDir()
+	if out, err := exec.Command(filepath.Join(harness.Top(t), "test", "services", "pulsar.sh"), "offloader", dir).CombinedOutput(); err != nil {
+		t.Fatalf("make the offloader: %v\n%s", err, out)
+	}
+	return dir
+}
+
+// offloadAll makes the broker offload all ledgers of a topic but the last one, and drop them from BookKeeper.
+func offloadAll(t *testing.T, p *harness.RealPulsar, topic string) {
+	t.Helper()
+	p.Admin(t, "PUT", "persistent/"+topic+"/unload", nil) // what is open is sealed
+	all := ledgers(t, p, topic)
+	p.Admin(t, "PUT", "persistent/"+topic+"/offload", map[string]any{"ledgerId": all[len(all)-1], "entryId": 0, "partitionIndex": -1})
+	harness.Eventually(t, harness.RunTimeout, func() error {
+		var status struct{ Status, LastError string }
+		if err := json.Unmarshal(p.Admin(t, "GET", "persistent/"+topic+"/offload", nil), &status); err != nil {
+			return err
+		}
+		if status.Status == "ERROR" {
+			t.Fatalf("offload %s: %s", topic, status.LastError)
+		}
+		var info struct {
+			Ledgers []struct {
+				ID        int64 `json:"ledgerId"`
+				Entries   int64 `json:"entries"`
+				Offloaded bool  `json:"offloaded"`
+			} `json:"ledgers"`
+		}
+		if err := json.Unmarshal(p.Admin(t, "GET", "persistent/"+topic+"/internalStats", nil), &info); err != nil {
+			return err
+		}
+		for _, l := range info.Ledgers {
+			if l.Entries > 0 && !l.Offloaded {
+				return fmt.Errorf("ledger %d is not offloaded: %+v", l.ID, status)
+			}
+		}
+		return nil
+	})
+}
+
+// TestOffloadedLedgersBecomeATable: a real broker offloads topics of every kind of message to a bucket; then it is gone
+// for good, and the objects alone give what Pulsar's own reader gave before: through an S3 server, with the list of
+// ledgers, and from the folder without one. A second import adds nothing (I2, I3, I4).
+func TestOffloadedLedgersBecomeATable(t *testing.T) {
+	s3 := harness.S3(t)
+	bucket := s3.Dir
+	p := harness.Pulsar(t, 40, "managedLedgerOffloadDriver=aws-s3", "offloadersDirectory="+offloader(t), "managedLedgerOffloadBucket="+bucket,
+		"s3ManagedLedgerOffloadBucket="+bucket, "managedLedgerOffloadMaxBlockSizeInBytes=16384", "s3ManagedLedgerOffloadMaxBlockSizeInBytes=16384",
+		"managedLedgerOffloadDeletionLagMs=0", "managedLedgerOffloadAutoTriggerSizeThresholdBytes=-1")
+	keepAll(t, p)
+	kinds := []struct {
+		name, options string
+		partitions    int
+	}{
+		{"orders", "batch=10 keys=50 nulls=9", 2},
+		{"plain", "keys=7 nulls=10 codec=LZ4", 1},
+		{"chunked", "chunk=1000 size=4500 codec=LZ4 keys=3", 1},
+		{"txn", "txn=10 batch=4", 1},
+	}
+	want, lists := map[string][][]harness.PulsarMessage{}, map[string]string{}
+	for _, k := range kinds {
+		topic, names := "public/default/"+k.name, []string{"public/default/" + k.name}
+		list := "persistent/" + topic + "/internal-info"
+		if k.partitions > 1 {
+			p.Admin(t, "PUT", "persistent/"+topic+"/partitions", k.partitions)
+			names, list = nil, "persistent/"+topic+"/partitioned-internalStats"
+			for n := range k.partitions {
+				names = append(names, fmt.Sprintf("%s-partition-%d", topic, n))
+			}
+		}
+		p.Tool(t, "produce", append([]string{topic, "0", "600"}, strings.Fields(k.options)...)...)
+		want[k.name] = p.ReadPartitions(t, names...)
+		for _, name := range names {
+			offloadAll(t, p, name)
+		}
+		lists[k.name] = filepath.Join(t.TempDir(), "ledgers.json")
+		if err := os.WriteFile(lists[k.name], p.Admin(t, "GET", list, nil), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.Kill(t)
+	for _, k := range kinds {
+		topic := "public/default/" + k.name
+		for i, args := range [][]string{{"s3://" + s3.Bucket, "--ledgers", lists[k.name]}, {bucket}} {
+			lake := filepath.Join(t.TempDir(), k.name)
+			args = append([]string{"import", "pulsar-offload", args[0], lake, "--topic", topic, "--format", "raw", "--log-level", "warn"}, args[1:]...)
+			first := harness.RunBoth(t, nil, args...)
+			if first.Err != nil {
+				t.Fatalf("%s: %v %s", k.name, first.Err, first.Stderr)
+			}
+			got := harness.RunBoth(t, nil, args...)
+			if got.Err != nil || !strings.HasPrefix(string(got.Stderr), "0 records") {
+				t.Errorf("%s: importing once more says %v %s", k.name, got.Err, got.Stderr)
+			}
+			compareRows(t, lake, want[k.name])
+			t.Logf("%s way %d: %s", k.name, i, first.Stderr)
+		}
+	}
+}
