@@ -1,6 +1,7 @@
 package pulsar_test
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -58,6 +59,43 @@ func offloadAll(t *testing.T, p *harness.RealPulsar, topic string) {
 	})
 }
 
+// keep copies the objects, the lists and what Pulsar's reader gave to the folder LEDGERLAKE_KEEP, if there is one: so
+// broker/pulsar/offload/testdata was made.
+func keep(t *testing.T, bucket string, want map[string][][]harness.PulsarMessage, lists map[string]string) {
+	t.Helper()
+	to := os.Getenv("LEDGERLAKE_KEEP")
+	if to == "" {
+		return
+	}
+	put := func(name string, raw []byte, err error) {
+		if err == nil {
+			err = os.WriteFile(filepath.Join(to, name), raw, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	objects, err := filepath.Glob(filepath.Join(bucket, "*-ledger-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		raw, err := os.ReadFile(o)
+		put(filepath.Base(o), raw, err)
+	}
+	for name, partitions := range want {
+		raw, err := os.ReadFile(lists[name])
+		put(name+".ledgers.json", raw, err)
+		var lines strings.Builder
+		for n, all := range partitions {
+			for _, m := range all {
+				fmt.Fprintf(&lines, "%d %d:%d:%d %x\n", n, m.Ledger, m.Entry, m.Batch, sha256.Sum256([]byte(m.Key+" "+m.Properties+" "+m.Value)))
+			}
+		}
+		put(name+".messages", []byte(lines.String()), nil)
+	}
+}
+
 // TestOffloadedLedgersBecomeATable: a real broker offloads topics of every kind of message to a bucket; then it is gone
 // for good, and the objects alone give what Pulsar's own reader gave before: through an S3 server, with the list of
 // ledgers, and from the folder without one. A second import adds nothing (I2, I3, I4).
@@ -65,7 +103,7 @@ func TestOffloadedLedgersBecomeATable(t *testing.T) {
 	s3 := harness.S3(t)
 	bucket := s3.Dir
 	p := harness.Pulsar(t, 40, "managedLedgerOffloadDriver=aws-s3", "offloadersDirectory="+offloader(t), "managedLedgerOffloadBucket="+bucket,
-		"s3ManagedLedgerOffloadBucket="+bucket, "managedLedgerOffloadMaxBlockSizeInBytes=16384", "s3ManagedLedgerOffloadMaxBlockSizeInBytes=16384",
+		"s3ManagedLedgerOffloadBucket="+bucket, "managedLedgerOffloadMaxBlockSizeInBytes=4096", "s3ManagedLedgerOffloadMaxBlockSizeInBytes=4096",
 		"managedLedgerOffloadDeletionLagMs=0", "managedLedgerOffloadAutoTriggerSizeThresholdBytes=-1")
 	keepAll(t, p)
 	kinds := []struct {
@@ -88,7 +126,7 @@ func TestOffloadedLedgersBecomeATable(t *testing.T) {
 				names = append(names, fmt.Sprintf("%s-partition-%d", topic, n))
 			}
 		}
-		p.Tool(t, "produce", append([]string{topic, "0", "600"}, strings.Fields(k.options)...)...)
+		p.Tool(t, "produce", append([]string{topic, "0", "200"}, strings.Fields(k.options)...)...)
 		want[k.name] = p.ReadPartitions(t, names...)
 		for _, name := range names {
 			offloadAll(t, p, name)
@@ -99,6 +137,7 @@ func TestOffloadedLedgersBecomeATable(t *testing.T) {
 		}
 	}
 	p.Kill(t)
+	keep(t, bucket, want, lists)
 	for _, k := range kinds {
 		topic := "public/default/" + k.name
 		for i, args := range [][]string{{"s3://" + s3.Bucket, "--ledgers", lists[k.name]}, {bucket}} {

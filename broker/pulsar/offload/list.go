@@ -1,9 +1,11 @@
 package offload
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -12,8 +14,6 @@ type Listed struct {
 	ID      int64  `json:"ledgerId"`
 	Entries int64  `json:"entries"` // 0 while it is open
 	UUID    string `json:"offloadedContextUuid"`
-	// Offloaded says that Pulsar holds it for offloaded.
-	Offloaded bool `json:"offloaded"`
 }
 
 type listing struct {
@@ -21,7 +21,7 @@ type listing struct {
 }
 
 // ParseLists reads what GET .../TOPIC/internal-info or internalStats answers, or partitioned-internalStats, or
-// internal-info of a partitioned topic: the ledgers of each partition, in order, by the partition's topic
+// internal-info of a partitioned topic: the ledgers of each partition, by the partition's topic
 // (tenant/namespace/topic-partition-N). Of a topic alone the answer does not say the name: it is then topic.
 func ParseLists(topic string, raw []byte) (map[string][]Listed, error) {
 	var doc struct {
@@ -41,12 +41,8 @@ func ParseLists(topic string, raw []byte) (map[string][]Listed, error) {
 		}
 		out[topic] = doc.Ledgers
 	}
-	for name, all := range out {
-		for i := 1; i < len(all); i++ {
-			if all[i].ID <= all[i-1].ID {
-				return nil, fmt.Errorf("list of ledgers of %s: ledger %d stands behind %d: the ids of a topic's ledgers grow", name, all[i].ID, all[i-1].ID)
-			}
-		}
+	for _, all := range out { // internal-info comes in no order
+		slices.SortFunc(all, func(a, b Listed) int { return cmp.Compare(a.ID, b.ID) })
 	}
 	return out, nil
 }

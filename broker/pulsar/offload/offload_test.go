@@ -142,7 +142,7 @@ func TestAMissingLedgerEndsTheTopic(t *testing.T) {
 	f = open(t, Config{Store: store, From: map[int32]int64{AllPartitions: 3}})
 	equal(t, read(t, f, 0), "5 e", "6 f")
 
-	lists, err := ParseLists("a/b/events", []byte(`{"version":1,"ledgers":[{"ledgerId":1,"entries":2},{"ledgerId":2,"entries":3},{"ledgerId":3,"entries":1,"offloadedContextUuid":"00000003-0000-4000-8000-000000000000"},{"ledgerId":5,"entries":0}]}`))
+	lists, err := ParseLists("a/b/events", []byte(`{"version":1,"ledgers":[{"ledgerId":2,"entries":3},{"ledgerId":1,"entries":2},{"ledgerId":3,"entries":1,"offloadedContextUuid":"00000003-0000-4000-8000-000000000000"},{"ledgerId":5,"entries":0}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
