@@ -34,31 +34,37 @@ type ByTimeConfig struct {
 //
 // Each partition is read by a Cursor of its own, so memory grows with their number: about BatchRows rows each, twice.
 type ByTime struct {
-	cfg       ByTimeConfig
+	batchRows int
+	follow    bool
+	idle      time.Duration
 	schema    *arrow.Schema
 	hide      int // columns at the end that the caller did not ask for
-	time      int
 	parts     []*timed
 	batches   chan timedBatch // those asked for
 	running   sync.WaitGroup
 	heap      timedHeap
 	watermark int64 // microseconds; what comes is not older
-	left      int64 // rows that may still be given, where MaxRows bounds them
+	left      int64 // rows that may still be given; -1: no bound
 	pace      *Pace
 	given     arrow.RecordBatch
 	cancel    context.CancelFunc
 }
 
-// timed is one partition.
+// timed is one partition, of one stream where there are several.
 type timed struct {
 	cur   *Cursor
+	to    *widening // nil: one stream
+	name  string    // of the stream, for errors
 	id    int32
+	order int // of equal times: the place in parts
+	time  int // column
 	rb    arrow.RecordBatch
 	times []int64 // of rb: the largest so far in the partition, so they never fall
 	row   int
 	last  int64
 
-	more  chan struct{} // asks for the next; the one before is no longer used
+	wide  arrow.RecordBatch // rb with the columns of all streams; nil where there is one stream
+	more  chan struct{}     // asks for the next; the one before is no longer used
 	asked bool
 	ended bool
 	idle  bool // nothing came for long: it holds nobody back
@@ -72,9 +78,6 @@ type timedBatch struct {
 
 // OpenByTime opens a cursor for each partition, all on one snapshot. The context is that of the whole read.
 func OpenByTime(ctx context.Context, cfg ByTimeConfig) (b *ByTime, err error) {
-	if cfg.Idle == 0 {
-		cfg.Idle = 5 * time.Second
-	}
 	if err := cfg.Config.withDefaults().validate(); err != nil { // Open is not told MaxRows and Rate
 		return nil, err
 	}
@@ -84,14 +87,6 @@ func OpenByTime(ctx context.Context, cfg ByTimeConfig) (b *ByTime, err error) {
 	}
 	one := cfg.Config
 	one.MaxRows, one.Rate = 0, Rate{} // of all partitions together: Next keeps to them
-	if tell := cfg.OnGap; tell != nil {
-		var mu sync.Mutex
-		one.OnGap = func(g Gap) {
-			mu.Lock()
-			defer mu.Unlock()
-			tell(g)
-		}
-	}
 	if one.ReadAhead == 0 {
 		one.ReadAhead = 1
 	}
@@ -105,37 +100,143 @@ func OpenByTime(ctx context.Context, cfg ByTimeConfig) (b *ByTime, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b = &ByTime{cfg: cfg, schema: first.Schema(), watermark: math.MinInt64, batches: make(chan timedBatch), left: cfg.MaxRows, pace: NewPace(cfg.Rate)}
+	b = newByTime(first.Schema(), cfg.Config, cfg.Idle)
 	if cfg.Columns != nil {
 		b.hide = len(one.Columns) - len(cfg.Columns)
 		if b.schema, err = Project(first.Schema(), cfg.Columns); err != nil {
 			return nil, errors.Join(err, first.Close())
 		}
 	}
-	b.time = first.Schema().FieldIndices(names.Timestamp)[0]
 	ctx, b.cancel = context.WithCancel(ctx)
+	at := first.Schema().FieldIndices(names.Timestamp)[0]
+	if err := b.add(ctx, first, one, timed{time: at}); err != nil {
+		return nil, errors.Join(err, first.Close(), b.Close())
+	}
+	return b, first.Close()
+}
+
+// OpenTopicsByTime is OpenByTime for several streams: all partitions of all of them in the order of time, with columns
+// that are put together as OpenTopics does it. Equal times come by stream, in their order, then by partition. There is no
+// Token to go on from.
+func OpenTopicsByTime(ctx context.Context, cfg TopicsConfig, idle time.Duration) (b *ByTime, err error) {
+	if cfg.Token != "" {
+		return nil, fmt.Errorf("%w: a read in the order of time does not go on from a token", ErrBadRequest)
+	}
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	asked := len(cfg.Columns)
+	if cfg.Columns != nil {
+		cfg.Columns = slices.Clone(cfg.Columns)
+		for _, s := range cfg.Streams {
+			if at := s.names().Timestamp; at != "" && !slices.Contains(cfg.Columns, at) {
+				cfg.Columns = append(cfg.Columns, at)
+			}
+		}
+	}
+	streams, schema, err := cfg.widen(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := Config{MaxRows: cfg.MaxRows, Rate: cfg.Rate, Follow: slices.ContainsFunc(cfg.Streams, func(s Stream) bool { return s.Follow })}
+	b = newByTime(schema, all, idle)
+	if cfg.Columns != nil {
+		b.hide = len(cfg.Columns) - asked
+		b.schema = arrow.NewSchema(schema.Fields()[:asked], nil)
+	}
+	ctx, b.cancel = context.WithCancel(ctx)
+	for _, w := range streams {
+		if err := b.addStream(ctx, w, schema); err != nil {
+			return nil, errors.Join(fmt.Errorf("%s: %w", w.name, err), b.Close())
+		}
+	}
+	return b, nil
+}
+
+// addStream reads the partitions of one stream of several.
+func (b *ByTime) addStream(ctx context.Context, w *widened, schema *arrow.Schema) error {
+	names := w.cfg.names()
+	if names.Timestamp == "" || !names.Ordered() {
+		return fmt.Errorf("by time: %w: it has no timestamp, partition and offset columns", ErrNotReplayable)
+	}
+	if w.cfg.ReadAhead == 0 {
+		w.cfg.ReadAhead = 1
+	}
+	first, err := open(ctx, w.cfg, w.snap)
+	if err != nil {
+		return err
+	}
+	return errors.Join(b.add(ctx, first, w.cfg, timed{to: &w.to, name: w.name + " ", time: schema.FieldIndices(names.Timestamp)[0]}), first.Close())
+}
+
+func newByTime(schema *arrow.Schema, cfg Config, idle time.Duration) *ByTime {
+	b := &ByTime{schema: schema, watermark: math.MinInt64, batches: make(chan timedBatch), left: -1, pace: NewPace(cfg.Rate),
+		batchRows: cfg.BatchRows, follow: cfg.Follow, idle: idle}
+	if b.batchRows == 0 {
+		b.batchRows = logBatchRows
+	}
+	if cfg.Rate.set() {
+		b.batchRows = cfg.Rate.batchRows(b.batchRows)
+	}
+	if cfg.MaxRows > 0 {
+		b.left = cfg.MaxRows
+	}
+	if b.idle == 0 {
+		b.idle = 5 * time.Second
+	}
+	return b
+}
+
+// add reads each partition of a stream by a cursor of its own, all on the snapshot of the first one.
+func (b *ByTime) add(ctx context.Context, first *Cursor, one Config, like timed) error {
+	if tell := one.OnGap; tell != nil {
+		var mu sync.Mutex
+		one.OnGap = func(g Gap) {
+			mu.Lock()
+			defer mu.Unlock()
+			tell(g)
+		}
+	}
 	for _, id := range first.Partitions() {
 		own := one
 		own.Partitions = []int32{id}
 		cur, err := open(ctx, own, first.snap)
 		if err != nil {
-			return nil, errors.Join(err, first.Close(), b.Close())
+			return err
 		}
-		p := &timed{cur: cur, id: id, last: math.MinInt64, more: make(chan struct{})}
-		b.parts = append(b.parts, p)
+		p := like
+		p.cur, p.id, p.order, p.last, p.more = cur, id, len(b.parts), math.MinInt64, make(chan struct{})
+		if like.to != nil {
+			to := *like.to // each has a goroutine of its own
+			p.to = &to
+		}
+		b.parts = append(b.parts, &p)
 		b.running.Go(func() { p.run(ctx, b.batches) })
 	}
-	return b, first.Close()
+	return nil
 }
 
 // run reads one batch for each that is asked for.
 func (p *timed) run(ctx context.Context, to chan<- timedBatch) {
 	for range p.more {
 		rb, err := p.cur.Next(ctx)
+		if err == nil && p.to != nil {
+			p.release()
+			rb, err = p.to.batch(rb)
+			p.wide = rb
+		}
 		select {
 		case to <- timedBatch{p, rb, err}:
 		case <-ctx.Done():
 		}
+	}
+}
+
+// release lets go of the widened batch, which nobody uses any more.
+func (p *timed) release() {
+	if p.wide != nil {
+		p.wide.Release()
+		p.wide = nil
 	}
 }
 
@@ -157,17 +258,11 @@ func (b *ByTime) Next(ctx context.Context) (arrow.RecordBatch, error) {
 		b.given.Release()
 		b.given = nil
 	}
-	limit := b.cfg.BatchRows
-	if limit == 0 {
-		limit = logBatchRows
+	limit := b.batchRows
+	if b.left == 0 {
+		return nil, io.EOF
 	}
-	if b.cfg.Rate.set() {
-		limit = b.cfg.Rate.batchRows(limit)
-	}
-	if b.cfg.MaxRows > 0 {
-		if b.left == 0 {
-			return nil, io.EOF
-		}
+	if b.left > 0 {
 		limit = int(min(int64(limit), b.left))
 	}
 	if err := b.pace.Wait(ctx); err != nil {
@@ -212,7 +307,9 @@ func (b *ByTime) Next(ctx context.Context) (arrow.RecordBatch, error) {
 		b.given = array.NewRecordBatch(b.schema, out.Columns()[:b.schema.NumFields()], out.NumRows())
 		out.Release()
 	}
-	b.left -= b.given.NumRows()
+	if b.left > 0 {
+		b.left -= b.given.NumRows()
+	}
 	b.pace.Used(b.given.NumRows(), batchSize(b.given))
 	return b.given, nil
 }
@@ -222,7 +319,7 @@ func (b *ByTime) run(p *timed, most int) int {
 	end := min(len(p.times), p.row+most)
 	for i := 1; i < min(3, len(b.heap)); i++ { // the second smallest is a child of the root
 		q := b.heap[i]
-		at, equal := q.times[q.row], q.id > p.id
+		at, equal := q.times[q.row], q.order > p.order
 		end = min(end, p.row+sort.Search(end-p.row, func(i int) bool {
 			t := p.times[p.row+i]
 			return t > at || t == at && !equal
@@ -262,8 +359,8 @@ func (b *ByTime) fill(ctx context.Context, wait bool) error {
 				return nil
 			}
 		}
-		if idle == nil && busy > 0 && b.cfg.Follow {
-			t := time.NewTimer(b.cfg.Idle)
+		if idle == nil && busy > 0 && b.follow {
+			t := time.NewTimer(b.idle)
 			defer t.Stop()
 			idle = t.C
 		}
@@ -290,11 +387,11 @@ func (b *ByTime) take(got timedBatch) error {
 		return nil
 	}
 	if got.err != nil {
-		return fmt.Errorf("partition %d: %w", p.id, got.err)
+		return fmt.Errorf("%spartition %d: %w", p.name, p.id, got.err)
 	}
-	col, ok := got.rb.Column(b.time).(*array.Timestamp)
+	col, ok := got.rb.Column(p.time).(*array.Timestamp)
 	if !ok {
-		return fmt.Errorf("by time: %w: column %s is no timestamp", ErrNotReplayable, got.rb.ColumnName(b.time))
+		return fmt.Errorf("by time: %w: column %s is no timestamp", ErrNotReplayable, got.rb.ColumnName(p.time))
 	}
 	perMicro := col.DataType().(*arrow.TimestampType).Unit.Multiplier() / time.Microsecond
 	p.times = p.times[:0]
@@ -350,6 +447,7 @@ func (b *ByTime) Close() error {
 	}
 	b.running.Wait()
 	for _, p := range b.parts {
+		p.release()
 		errs = append(errs, p.cur.Close())
 	}
 	b.parts = nil
@@ -369,7 +467,7 @@ func (h timedHeap) Less(i, j int) bool {
 	if x, y := a.times[a.row], b.times[b.row]; x != y {
 		return x < y
 	}
-	return a.id < b.id
+	return a.order < b.order
 }
 func (h timedHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
 func (h *timedHeap) Push(x any)   { *h = append(*h, x.(*timed)) }

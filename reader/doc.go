@@ -35,6 +35,7 @@
 //	plan.go      what a cursor is going to read
 //	records.go   batches and records as sequences
 //	latest.go    the newest record of each key, then the changes; newest.go finds them, with files where memory ends
+//	topics.go    several streams as one; widen.go puts their columns together
 //	bytime.go    all partitions in the order of time
 //	ndjson.go    rows as JSON lines; csv.go as CSV and as raw values
 //	history.go   re-batched lake rows for the Kafka protocol server

@@ -16,35 +16,84 @@ var ErrBadToken = errors.New("not a resume token")
 type token struct {
 	Version int             `json:"v"`
 	Topic   string          `json:"topic,omitempty"`
-	Next    map[int32]int64 `json:"next"` // partition -> next offset
+	Next    map[int32]int64 `json:"next,omitempty"`    // partition -> next offset
+	Streams []token         `json:"streams,omitempty"` // of tokenOfSeveral: one each, Topic is its name
 }
 
-// Token names the place behind the last batch that Next gave. It survives restarts and releases.
-func (c *Cursor) Token() string {
-	t := token{Version: 1, Topic: c.cfg.Topic, Next: make(map[int32]int64, len(c.parts))}
-	for _, p := range c.parts {
-		t.Next[p.id] = int64(p.next)
-	}
+const (
+	tokenOfOne     = 1
+	tokenOfSeveral = 2
+)
+
+func (t token) String() string {
 	b, _ := json.Marshal(t) // ints and strings always marshal
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
+// Token names the place behind the last batch that Next gave. It survives restarts and releases.
+func (c *Cursor) Token() string {
+	t := token{Version: tokenOfOne, Topic: c.cfg.Topic, Next: make(map[int32]int64, len(c.parts))}
+	for _, p := range c.parts {
+		t.Next[p.id] = int64(p.next)
+	}
+	return t.String()
+}
+
 // AtToken turns a resume token of the same topic into a Bound to start from.
 func AtToken(s, topic string) (Bound, error) {
-	raw, err := base64.RawURLEncoding.DecodeString(s)
+	t, err := parseToken(s)
 	if err != nil {
-		return Bound{}, fmt.Errorf("%w: %v", ErrBadToken, err)
+		return Bound{}, err
 	}
-	var t token
-	if err := json.Unmarshal(raw, &t); err != nil {
-		return Bound{}, fmt.Errorf("%w: %v", ErrBadToken, err)
-	}
-	if t.Version != 1 {
-		return Bound{}, fmt.Errorf("%w: version %d, this release reads version 1", ErrBadToken, t.Version)
-	}
-	if t.Topic != topic {
+	switch {
+	case t.Version == tokenOfSeveral:
+		return Bound{}, fmt.Errorf("%w of one topic: it is of a read of several", ErrBadToken)
+	case t.Topic != topic:
 		return Bound{}, fmt.Errorf("%w: it belongs to topic %q, not %q", ErrBadToken, t.Topic, topic)
 	}
+	return t.bound()
+}
+
+// AtTokens turns the resume token of a read of several streams into the Bound of each, by name. An empty one gives none.
+func AtTokens(s string) (map[string]Bound, error) {
+	if s == "" {
+		return nil, nil
+	}
+	t, err := parseToken(s)
+	if err != nil {
+		return nil, err
+	}
+	if t.Version != tokenOfSeveral {
+		return nil, fmt.Errorf("%w of several topics: it is of topic %q alone", ErrBadToken, t.Topic)
+	}
+	out := map[string]Bound{}
+	for _, one := range t.Streams {
+		if out[one.Topic], err = one.bound(); err != nil {
+			return nil, err
+		}
+	}
+	if len(out) != len(t.Streams) {
+		return nil, fmt.Errorf("%w: it names a topic twice", ErrBadToken)
+	}
+	return out, nil
+}
+
+func parseToken(s string) (t token, err error) {
+	raw, err := base64.RawURLEncoding.DecodeString(s)
+	if err == nil {
+		err = json.Unmarshal(raw, &t)
+	}
+	if err != nil {
+		return t, fmt.Errorf("%w: %v", ErrBadToken, err)
+	}
+	if t.Version != tokenOfOne && t.Version != tokenOfSeveral {
+		return t, fmt.Errorf("%w: version %d, this release reads versions %d and %d", ErrBadToken, t.Version, tokenOfOne, tokenOfSeveral)
+	}
+	return t, nil
+}
+
+// bound is the place of one stream.
+func (t token) bound() (Bound, error) {
 	offsets := make(map[int32]record.Offset, len(t.Next))
 	for p, o := range t.Next {
 		if p < 0 || o < 0 {

@@ -42,7 +42,7 @@ type readFlags struct {
 func newRead() *cobra.Command {
 	var r readFlags
 	cmd := &cobra.Command{
-		Use:   "read SOURCE",
+		Use:   "read SOURCE...",
 		Short: "Read one stream from a table and its log, from any offset or time",
 		Long: `read prints the records of SOURCE in offset order: history from the table, then the tail from the log.
 
@@ -52,7 +52,10 @@ SOURCE is one of
   kafka://host:port/topic              a Kafka topic; with --table its history comes from that table
   pulsar://host:port/TENANT/NS/TOPIC   a topic of Pulsar, likewise
 
-Rows are JSON objects with the table's column names; binary columns are base64.`,
+Rows are JSON objects with the table's column names; binary columns are base64.
+
+Several SOURCEs are read as one stream: the column _topic says whose a row is, columns come together by name, and
+a --token covers all of them.`,
 		Example: `  ledgerlake read ./data/events --from 0:1000,1:0 --until now
   ledgerlake read ./data/events --from 2026-01-31T00:00:00Z --follow
   ledgerlake read s3://lake/orders --columns _offset,amount
@@ -60,22 +63,31 @@ Rows are JSON objects with the table's column names; binary columns are base64.`
   ledgerlake read s3://lake/accounts --latest-by-key --until 2026-01-31T00:00:00Z
   ledgerlake read s3://lake/orders --order time --from 2026-01-01 --max-rate 20MB
   ledgerlake read s3://lake/orders --timestamp 2026-01-31T00:00:00Z
-  ledgerlake read kafka://127.0.0.1:9092/orders --table /lake/orders --from earliest`,
-		Args: cobra.ExactArgs(1),
+  ledgerlake read kafka://127.0.0.1:9092/orders --table /lake/orders --from earliest
+  ledgerlake read ./data/orders ./data/payments --order time --from 2026-01-01`,
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if r.log, err = newLogger(cmd); err != nil {
 				return err
 			}
 			ctx := cmd.Context()
-			s, err := r.open(ctx, args[0])
-			if err != nil {
-				return err
+			var streams []*stream
+			for _, source := range args {
+				s, err := r.open(ctx, source)
+				if err != nil {
+					return errors.Join(err, closeAll(streams))
+				}
+				streams = append(streams, s)
 			}
-			err = r.run(ctx, s, cmd.OutOrStdout())
+			if len(streams) == 1 {
+				err = r.run(ctx, streams[0], cmd.OutOrStdout())
+			} else {
+				err = r.runSeveral(ctx, streams, args, cmd.OutOrStdout())
+			}
 			if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 				err = nil // the user ended a follow
 			}
-			return errors.Join(err, s.close())
+			return errors.Join(err, closeAll(streams))
 		},
 	}
 	f := cmd.Flags()
@@ -108,8 +120,8 @@ Rows are JSON objects with the table's column names; binary columns are base64.`
 }
 
 func (r *readFlags) run(ctx context.Context, s *stream, out io.Writer) (err error) {
-	if (!r.auto() || r.decode.set()) && (s.table == nil || s.source == nil) {
-		return errors.New("--format and what belongs to it say how a log's values become the columns of a table: SOURCE has not both")
+	if err := r.checkFormat(s); err != nil {
+		return err
 	}
 	switch {
 	case r.tombstones && !r.latest:
@@ -120,42 +132,14 @@ func (r *readFlags) run(ctx context.Context, s *stream, out io.Writer) (err erro
 	if r.travel.set() || r.wholeTable(s) {
 		return r.readVersion(ctx, s, out)
 	}
-	if strings.HasPrefix(r.from, "id:") {
-		if r.from, err = s.offsetOfID(ctx, r.from); err != nil {
-			return err
-		}
-	}
-	want := reader.Request{From: r.from, Until: r.until, Partitions: r.partitions, Columns: r.columns, Limit: r.limit,
-		Follow: r.follow, SkipMissing: r.skipMissing, Where: r.where}
-	cfg, err := want.Config(s.topic)
+	cfg, done, err := r.config(ctx, s)
 	if err != nil {
 		return err
 	}
-	cfg.Table, cfg.Source, cfg.App, cfg.Logger = s.table, s.source, s.app, r.log
-	cfg.Names = s.names
-	values, err := r.values(s)
-	if err != nil {
-		return err
-	}
-	if values != nil {
-		defer values.Close()
-		cfg.NewDecoder = values.NewDecoder
-	} else if !r.auto() {
-		cfg.Format = r.format
-	}
-	cfg.OnGap = func(g reader.Gap) {
-		if r.gaps || g.Reason == reader.GapLost {
-			fmt.Fprintf(os.Stderr, "gap: partition %d offsets [%d, %d): %s\n", g.Partition, g.From, g.To, g.Reason)
-		}
-	}
-	if r.maxRate != "" {
-		if cfg.Rate, err = reader.ParseRate(r.maxRate); err != nil {
-			return fmt.Errorf("--max-rate: %w", err)
-		}
-	}
+	defer done()
 	switch {
 	case r.order != "" && r.order != "time":
-		return fmt.Errorf("--order %q: want time, or nothing", r.order)
+		return errOrder(r.order)
 	case (r.latest || r.order != "") && (r.plan || r.showToken), r.latest && r.order != "":
 		return errors.New("--latest-by-key and --order go neither with each other nor with --plan and --token")
 	case r.latest:
@@ -184,6 +168,56 @@ func (r *readFlags) run(ctx context.Context, s *stream, out io.Writer) (err erro
 		fmt.Fprintf(os.Stderr, "token:%s\n", c.Token())
 	}
 	return err
+}
+
+// errOrder is the refusal of an --order.
+func errOrder(order string) error { return fmt.Errorf("--order %q: want time, or nothing", order) }
+
+// checkFormat refuses a format where nothing is decoded.
+func (r *readFlags) checkFormat(s *stream) error {
+	if (!r.auto() || r.decode.set()) && (s.table == nil || s.source == nil) {
+		return errors.New("--format and what belongs to it say how a log's values become the columns of a table: SOURCE has not both")
+	}
+	return nil
+}
+
+// config is what the flags say about the reading of one stream; done closes what it has open.
+func (r *readFlags) config(ctx context.Context, s *stream) (cfg reader.Config, done func(), err error) {
+	done = func() {}
+	from := r.from
+	if strings.HasPrefix(from, "id:") {
+		if from, err = s.offsetOfID(ctx, from); err != nil {
+			return cfg, done, err
+		}
+	}
+	want := reader.Request{From: from, Until: r.until, Partitions: r.partitions, Columns: r.columns, Limit: r.limit,
+		Follow: r.follow, SkipMissing: r.skipMissing, Where: r.where}
+	if cfg, err = want.Config(s.topic); err != nil {
+		return cfg, done, err
+	}
+	cfg.Table, cfg.Source, cfg.App, cfg.Logger = s.table, s.source, s.app, r.log
+	cfg.Names = s.names
+	values, err := r.values(s)
+	if err != nil {
+		return cfg, done, err
+	}
+	if values != nil {
+		done = func() { _ = values.Close() }
+		cfg.NewDecoder = values.NewDecoder
+	} else if !r.auto() {
+		cfg.Format = r.format
+	}
+	cfg.OnGap = func(g reader.Gap) {
+		if r.gaps || g.Reason == reader.GapLost {
+			fmt.Fprintf(os.Stderr, "gap: %spartition %d offsets [%d, %d): %s\n", s.label, g.Partition, g.From, g.To, g.Reason)
+		}
+	}
+	if r.maxRate != "" {
+		if cfg.Rate, err = reader.ParseRate(r.maxRate); err != nil {
+			err = fmt.Errorf("--max-rate: %w", err)
+		}
+	}
+	return cfg, done, err
 }
 
 // batches is what is read, batch by batch.

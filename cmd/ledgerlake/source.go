@@ -32,6 +32,7 @@ type stream struct {
 	app    string
 	names  table.Names    // system columns when there is no table; zero: the usual ones
 	places *reader.Places // of a topic of Pulsar with a table
+	label  string         // in front of what is said of it, where there are several
 	closes []func() error
 }
 
@@ -39,6 +40,14 @@ func (s *stream) close() error {
 	var errs []error
 	for _, c := range s.closes {
 		errs = append(errs, c())
+	}
+	return errors.Join(errs...)
+}
+
+func closeAll(streams []*stream) error {
+	var errs []error
+	for _, s := range streams {
+		errs = append(errs, s.close())
 	}
 	return errors.Join(errs...)
 }
@@ -52,6 +61,8 @@ type sourceFlags struct {
 	tableURL string // the lake of a kafka:// or pulsar:// source
 	app      string
 	log      *slog.Logger
+
+	logs map[string]*local.Log // of stopped directories, by the directory: one can be opened once
 }
 
 // open understands a table path or URI, kafka://host:port/topic, pulsar://host:port/tenant/namespace/topic, and a topic of a served directory, given
@@ -154,12 +165,9 @@ func (f *sourceFlags) openServed(ctx context.Context, dir, topic string) (*strea
 		s.source = src
 		s.closes = append(s.closes, src.Close)
 	} else {
-		log, err := local.Open(ctx, local.Config{Dir: filepath.Join(dir, "log"), FS: vfs.OS(), Logger: f.log})
-		if err != nil {
-			return nil, fmt.Errorf("open the log of %s: %w", dir, err)
+		if err := f.openLog(ctx, s, dir); err != nil {
+			return nil, err
 		}
-		s.source = log
-		s.closes = append(s.closes, log.Close)
 	}
 	if _, err := s.source.Partitions(ctx, topic); err != nil {
 		return nil, errors.Join(fmt.Errorf("topic %s of %s: %w", topic, dir, err), s.close())
@@ -178,6 +186,25 @@ func (f *sourceFlags) openServed(ctx context.Context, dir, topic string) (*strea
 		return nil, errors.Join(fmt.Errorf("open table %s: %w", at, err), s.close())
 	}
 	return s, nil
+}
+
+// openLog opens the log of a stopped directory. The stream that is the first to need it closes it.
+func (f *sourceFlags) openLog(ctx context.Context, s *stream, dir string) error {
+	if log, ok := f.logs[dir]; ok {
+		s.source = log
+		return nil
+	}
+	log, err := local.Open(ctx, local.Config{Dir: filepath.Join(dir, "log"), FS: vfs.OS(), Logger: f.log})
+	if err != nil {
+		return fmt.Errorf("open the log of %s: %w", dir, err)
+	}
+	if f.logs == nil {
+		f.logs = map[string]*local.Log{}
+	}
+	f.logs[dir] = log
+	s.source = log
+	s.closes = append(s.closes, func() error { delete(f.logs, dir); return log.Close() })
+	return nil
 }
 
 func listening(addr string) bool {

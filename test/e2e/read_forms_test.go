@@ -76,6 +76,25 @@ func TestReadForms(t *testing.T) {
 	if got := bytes.Count(harness.Run(t, nil, "read", table, "--max-rate", "5000,100MB"), []byte("\n")); got != n {
 		t.Errorf("--max-rate gives %d rows", got)
 	}
+	// Two topics as one stream, in two pieces: here the same one twice, from its directory and as a table.
+	both := harness.RunBoth(t, nil, "read", dir+"/events", table, "--limit", "700", "--token")
+	if both.Err != nil {
+		t.Fatal(both.Err)
+	}
+	rest := harness.Run(t, nil, "read", dir+"/events", table, "--from", strings.TrimSpace(string(both.Stderr)))
+	count := map[any]int{}
+	for _, row := range harness.DecodeRows(t, append(both.Stdout, rest...)) {
+		count[row["_topic"]]++
+	}
+	if len(count) != 2 || count[table] != n || count[dir+"/events"] != n {
+		t.Errorf("two topics: %v", count)
+	}
+	if got := bytes.Count(harness.Run(t, nil, "read", dir+"/events", table, "--order", "time", "--columns", "n"), []byte("\n")); got != 2*n {
+		t.Errorf("two topics by time: %d rows", got)
+	}
+	if plan := string(harness.Run(t, nil, "read", dir+"/events", table, "--plan")); strings.Count(plan, "partition 1: from") != 2 {
+		t.Errorf("two plans: %s", plan)
+	}
 	for _, bad := range [][]string{{"--max-rate", "fast"}, {"--order", "size"}, {"--order", "time", "--latest-by-key"}, {"--where", "nothing = 1"}, {"--where", "_offset ="}, {"--output", "xml"}, {"--output", "raw", "--columns", "_offset"}} {
 		if _, err := harness.TryRun(t, nil, append([]string{"read", table}, bad...)...); err == nil {
 			t.Errorf("%v is accepted", bad)

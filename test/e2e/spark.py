@@ -8,6 +8,8 @@
     random    makes tables and changes them at random by what Delta Lake can do, then prints each: random FOLDER SEED N
     append    adds rows with column n = FROM..TO-1 and a name, every other column null: append TABLE FROM TO
     stream    reads the table by structured streaming, from its first version, and prints what came
+    kafka     follows a topic of a Kafka port from its first offset, prints the records when there are N, in our columns' names:
+              kafka ADDRESS TOPIC N READY; READY is a file that it makes when it has the first ones
     property  answers what property.py says, from a file: property FILE
     parquet   prints the rows of Parquet files, in the form of parquetfiles.py: parquet FILE...
 """
@@ -184,6 +186,28 @@ def stream(spark, path):
     show(spark.table("seen"))
 
 
+def kafka(spark, address, topic, n, ready):
+    have = 0
+
+    def took(frame, _):
+        nonlocal have
+        frame.write.mode("append").format("parquet").save(folder)
+        have = spark.read.parquet(folder).count()
+        if have > 0 and not os.path.exists(ready):
+            open(ready, "w").close()
+
+    folder = tempfile.mkdtemp()
+    records = (spark.readStream.format("kafka").option("kafka.bootstrap.servers", address).option("subscribe", topic)
+               .option("startingOffsets", "earliest").option("failOnDataLoss", "true").option("maxOffsetsPerTrigger", "1500").load()
+               .selectExpr("partition _partition", "offset _offset", "timestamp _timestamp", "key _key", "value _value"))
+    query = records.writeStream.foreachBatch(took).option("checkpointLocation", tempfile.mkdtemp()).start()
+    while have < int(n):
+        if query.awaitTermination(0.2):
+            raise SystemExit("the query ended by itself: %s" % query.exception())
+    query.stop()
+    show(spark.read.parquet(folder))
+
+
 def parquet(spark, *files):
     for path in files:
         frame = spark.read.parquet("file://" + path)
@@ -228,4 +252,4 @@ def property(spark, file):
 
 
 if __name__ == "__main__":
-    {"property": property, "random": random, "read": read, "write": write, "vectors": vectors, "mapped": mapped, "widened": widened, "append": append, "stream": stream, "parquet": parquet}[sys.argv[1]](session(), *sys.argv[2:])
+    {"property": property, "kafka": kafka, "random": random, "read": read, "write": write, "vectors": vectors, "mapped": mapped, "widened": widened, "append": append, "stream": stream, "parquet": parquet}[sys.argv[1]](session(kafka=sys.argv[1] == "kafka"), *sys.argv[2:])

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prepares Spark with Delta for `make e2e-spark`: spark.sh prepare
-# The Python packages go to .cache/venv-spark, the jars to .cache/delta-jars and .cache/s3a-jars.
+# The Python packages go to .cache/venv-spark, the jars to .cache/delta-jars, .cache/s3a-jars and .cache/sparkkafka-jars.
 # Needs python3, Java 17, Maven.
 set -euo pipefail
 
@@ -34,5 +34,10 @@ if [ ! -d "$cache/s3a-jars" ]; then
   copy s3a-pom.xml "$cache/s3a-jars.part"
   rm -f "$cache/s3a-jars.part"/slf4j-api-*.jar  # pyspark has its own
   mv "$cache/s3a-jars.part" "$cache/s3a-jars"
+fi
+if [ ! -d "$cache/sparkkafka-jars" ]; then
+  copy sparkkafka-pom.xml "$cache/sparkkafka-jars.part"
+  rm -f "$cache/sparkkafka-jars.part"/{spark-tags,lz4-java}*.jar  # pyspark has its own
+  mv "$cache/sparkkafka-jars.part" "$cache/sparkkafka-jars"
 fi
 echo "spark: ready"

@@ -1,6 +1,7 @@
 """A local Spark session with Delta, offline, on loopback only. spark.sh prepares what it needs.
 
-With AWS_ENDPOINT_URL in the environment it reaches that S3 server by s3a:// paths."""
+With AWS_ENDPOINT_URL in the environment it reaches that S3 server by s3a:// paths; with kafka=True it has Spark's
+Kafka source."""
 
 import glob
 import os
@@ -25,12 +26,12 @@ def s3_settings():
     }
 
 
-def session():
+def session(kafka=False):
     from pyspark.sql import SparkSession
 
     on_s3 = "AWS_ENDPOINT_URL" in os.environ
     settings = {
-        "spark.jars": ",".join(jars("delta-jars") + (jars("s3a-jars") if on_s3 else [])),
+        "spark.jars": ",".join(jars("delta-jars") + (jars("s3a-jars") if on_s3 else []) + (jars("sparkkafka-jars") if kafka else [])),
         "spark.driver.memory": "2g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
