@@ -25,10 +25,10 @@ func (r *readFlags) runSeveral(ctx context.Context, streams []*stream, sources [
 	case !fromToken && len(reader.NamedPartitions(r.from)) > 0, strings.HasPrefix(r.from, "id:"):
 		return errors.New("--from PARTITION:OFFSET and id: name places in one SOURCE: of several say earliest, latest, a time or a token")
 	}
+	all := reader.TopicsConfig{Columns: r.columns, MaxRows: r.limit}
 	if fromToken { // each stream finds its own place in it
-		r.from = "earliest"
+		all.Token, r.from = token, "earliest"
 	}
-	all := reader.TopicsConfig{Columns: r.columns, MaxRows: r.limit, Token: token}
 	r.columns = nil
 	for i, name := range namesOf(streams, sources) {
 		s := streams[i]

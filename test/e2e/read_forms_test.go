@@ -79,7 +79,7 @@ func TestReadForms(t *testing.T) {
 	// Two topics as one stream, in two pieces: here the same one twice, from its directory and as a table.
 	both := harness.RunBoth(t, nil, "read", dir+"/events", table, "--limit", "700", "--token")
 	if both.Err != nil {
-		t.Fatal(both.Err)
+		t.Fatalf("%v: %s", both.Err, both.Stderr)
 	}
 	rest := harness.Run(t, nil, "read", dir+"/events", table, "--from", strings.TrimSpace(string(both.Stderr)))
 	count := map[any]int{}

@@ -158,7 +158,12 @@ func (c *client) settings(from map[int32]record.Offset) reader.Config {
 		cfg.Partitions = append(cfg.Partitions, p)
 	}
 	switch c.rng.IntN(10) {
-	case 0: // to the end that the log has now
+	case 0: // to an end, or the one that the log has now
+		until := map[int32]record.Offset{}
+		for p, o := range from {
+			until[p] = o + record.Offset(c.rng.IntN(1000))
+		}
+		cfg.Until = reader.AtOffsets(until)
 	case 1:
 		cfg.Follow, cfg.MaxRows = true, int64(1+c.rng.IntN(500))
 	default:
