@@ -106,7 +106,7 @@ func (r *rig) run(ctx context.Context) (tiering.Stats, error) {
 
 func (r *rig) mustRun() tiering.Stats {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(r.t.Context(), 3*time.Minute)
 	defer cancel()
 	s, err := r.run(ctx)
 	if err != nil || ctx.Err() != nil {

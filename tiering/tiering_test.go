@@ -461,7 +461,7 @@ func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	late := time.After(20 * time.Second)
+	late := time.After(2 * time.Minute)
 	for !ok() {
 		select {
 		case <-tick.C:

@@ -23,7 +23,7 @@ func tp(p int32) record.TopicPartition { return record.TopicPartition{Topic: top
 
 // testCtx ends the test with an error long before the test binary would be killed.
 func testCtx(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

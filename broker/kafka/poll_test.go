@@ -25,7 +25,7 @@ func polling(ctx context.Context, t *testing.T, c *kfake.Cluster, s *Source, tps
 	out := make(chan []broker.Fetched, 1)
 	go func() {
 		defer close(out)
-		got, err := s.Fetch(ctx, ranges, broker.FetchOptions{MinBytes: 1, MaxWait: 25 * time.Second})
+		got, err := s.Fetch(ctx, ranges, broker.FetchOptions{MinBytes: 1, MaxWait: 100 * time.Second})
 		if err != nil {
 			got = []broker.Fetched{{Err: err}}
 		}
@@ -64,7 +64,7 @@ func TestLongPoll(t *testing.T) {
 	if v, _ := consume(t, got[0], 0); got[0].Err != nil || !slices.Equal(v, []string{"late"}) {
 		t.Fatalf("%v, %v", v, got[0].Err)
 	}
-	if d := time.Since(begin); d > 15*time.Second {
+	if d := time.Since(begin); d > 90*time.Second {
 		t.Errorf("took %s", d)
 	}
 }
@@ -87,7 +87,7 @@ func TestLongPollOfManyBrokers(t *testing.T) {
 			t.Errorf("%s: %v, %v", f.TP, v, f.Err)
 		}
 	}
-	if d := time.Since(begin); d > 15*time.Second {
+	if d := time.Since(begin); d > 90*time.Second {
 		t.Errorf("took %s", d)
 	}
 }
@@ -111,7 +111,7 @@ func TestPollTimesOut(t *testing.T) {
 				t.Errorf("%s: %d bytes, %v", f.TP, len(f.Batches), f.Err)
 			}
 		}
-		if d := time.Since(begin); d < wait-20*time.Millisecond || d > 10*time.Second {
+		if d := time.Since(begin); d < wait-20*time.Millisecond || d > 90*time.Second {
 			t.Errorf("%d partitions: waited %s instead of %s", len(tps), d, wait)
 		}
 	}
@@ -130,7 +130,7 @@ func TestPollIsCancelled(t *testing.T) {
 	if f := fetch1(t, s, 0, 0, broker.FetchOptions{}); f.Err != nil {
 		t.Fatal(f.Err)
 	}
-	if d := time.Since(begin); d > 10*time.Second {
+	if d := time.Since(begin); d > 90*time.Second {
 		t.Errorf("the next fetch waited %s for the one that was given up", d)
 	}
 	out = polling(testCtx(t), t, c, s, tp(0))

@@ -223,7 +223,7 @@ func TestRightsOfClients(t *testing.T) {
 	ctx := within(t, 60*time.Second)
 	produce(t, ctx, as(t, s, "root"), "t", 10)
 	send := func(opts ...kgo.Opt) error {
-		cl := as(t, s, "ann", append(opts, kgo.RecordRetries(1), kgo.RecordDeliveryTimeout(5*time.Second))...)
+		cl := as(t, s, "ann", append(opts, kgo.RecordRetries(1), kgo.RecordDeliveryTimeout(patience))...)
 		defer cl.Close()
 		return cl.ProduceSync(ctx, &kgo.Record{Topic: "t", Value: []byte("v")}).FirstErr()
 	}

@@ -25,7 +25,7 @@ func joinGroup(t *testing.T, ctx context.Context, s *Server, group, topic string
 	owned := map[int32]bool{}
 	m.cl = client(t, s, append([]kgo.Opt{
 		kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.DisableAutoCommit(), kgo.HeartbeatInterval(50 * time.Millisecond), kgo.SessionTimeout(3 * time.Second),
+		kgo.DisableAutoCommit(), kgo.HeartbeatInterval(50 * time.Millisecond), kgo.SessionTimeout(30 * time.Second),
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, got map[string][]int32) {
 			for _, p := range got[topic] {
 				owned[p] = true
@@ -175,14 +175,14 @@ func TestGroupStaticMember(t *testing.T) {
 	ctx := within(t, 20*time.Second)
 	produce(t, ctx, client(t, s), "t", 1)
 	cl := client(t, s)
-	first := rawMember(t, ctx, s, "g", "i1", 5*time.Second)
+	first := rawMember(t, ctx, s, "g", "i1", time.Minute)
 	sync := kmsg.NewPtrSyncGroupRequest()
 	sync.Group, sync.MemberID, sync.Generation, sync.InstanceID = "g", first.MemberID, first.Generation, ptr("i1")
 	sync.GroupAssignment = []kmsg.SyncGroupRequestGroupAssignment{{MemberID: first.MemberID, MemberAssignment: []byte("mine")}}
 	if resp, err := sync.RequestWith(ctx, cl); err != nil || resp.ErrorCode != 0 || string(resp.MemberAssignment) != "mine" {
 		t.Fatalf("sync: %+v %v", resp, err)
 	}
-	second := rawMember(t, ctx, s, "g", "i1", 5*time.Second)
+	second := rawMember(t, ctx, s, "g", "i1", time.Minute)
 	if second.Generation != first.Generation || second.MemberID == first.MemberID || !second.SkipAssignment {
 		t.Fatalf("came back as %+v, was %+v", second, first)
 	}
@@ -217,7 +217,7 @@ func TestOffsetCommitChecks(t *testing.T) {
 	if res, err := adm.CommitOffsets(ctx, "g", bad); err != nil || res.Error() != kerr.UnknownTopicOrPartition && res.Error() != kerr.UnknownTopicID {
 		t.Fatalf("commit for an unknown partition: %+v %v", res, err)
 	}
-	rawMember(t, ctx, s, "g", "", 2*time.Second)
+	rawMember(t, ctx, s, "g", "", time.Minute)
 	if res, err := adm.CommitOffsets(ctx, "g", off); err != nil || res.Error() != kerr.UnknownMemberID {
 		t.Fatalf("commit beside members: %+v %v", res, err)
 	}

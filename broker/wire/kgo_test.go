@@ -53,8 +53,12 @@ func client(t testing.TB, s *Server, opts ...kgo.Opt) *kgo.Client {
 	return cl
 }
 
+// patience is how long a test waits at least for what must come. No test says how fast something is to be.
+const patience = 2 * time.Minute
+
+// within bounds what a test waits for: at least patience, since a machine may be ten times slower than ours.
 func within(t testing.TB, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), d)
+	ctx, cancel := context.WithTimeout(t.Context(), max(d, patience))
 	t.Cleanup(cancel)
 	return ctx
 }

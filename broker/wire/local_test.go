@@ -95,7 +95,7 @@ func receive(t *testing.T, ctx context.Context, cl *kgo.Client, n int) map[strin
 // The whole path over the durable log: I1 over a restart for records, topics and committed positions; I4 for
 // what a group reads before and after.
 func TestOverLocalLog(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
 	n := open(t, dir)
@@ -161,7 +161,7 @@ func TestOverLocalLog(t *testing.T) {
 
 // What the log refuses comes to the client as the right error.
 func TestRefusalsOfLocalLog(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	n := open(t, t.TempDir())
 	defer n.close(t)
@@ -190,7 +190,7 @@ func TestRefusalsOfLocalLog(t *testing.T) {
 // An explicit -1 is for ever and without limit even where the server's default is not, over a restart; a setting
 // that is deleted is the default again.
 func TestUnlimitedRetention(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
 	n := openWith(t, local.Config{Dir: dir, DefaultTopic: broker.TopicConfig{RetentionAge: time.Hour, RetentionBytes: 1000}})
@@ -240,7 +240,7 @@ func TestUnlimitedRetention(t *testing.T) {
 
 // Settings are changed one by one and put back, and stay over a restart.
 func TestAlterTopicConfigs(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
 	n := open(t, dir)

@@ -362,7 +362,7 @@ func TestTLSListener(t *testing.T) {
 	part.PartitionMaxBytes = 1 << 20
 	topic.Partitions = append(topic.Partitions, part)
 	req.Topics = append(req.Topics, topic)
-	if _, err := wait.Broker(1).Request(within(t, 5*time.Second), req); err != nil {
+	if _, err := wait.Broker(1).RetriableRequest(within(t, 5*time.Second), req); err != nil {
 		t.Errorf("a long poll over TLS: %v", err)
 	}
 

@@ -57,7 +57,7 @@ func TestOffsetDelete(t *testing.T) {
 	if _, err := adm.DeleteOffsets(ctx, "none", set); !errors.Is(err, kerr.GroupIDNotFound) {
 		t.Fatalf("an unknown group: %v", err)
 	}
-	rawMember(t, ctx, s, "g", "", 2*time.Second)
+	rawMember(t, ctx, s, "g", "", time.Minute)
 	res, err := adm.DeleteOffsets(ctx, "g", set)
 	if err != nil || !errors.Is(res.Error(), kerr.GroupSubscribedToTopic) {
 		t.Fatalf("beside a member: %+v %v", res, err)

@@ -126,7 +126,7 @@ func (c *cluster) client(conf *tls.Config) *rpc.Client {
 // leader waits for one.
 func (c *cluster) leader(cl *rpc.Client) string {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -187,7 +187,7 @@ func check(t *testing.T, store objstore.Store, partitions, n int) deltalog.Versi
 
 func writeAll(t *testing.T, tab func() committer.Committer, partitions, n int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var wg sync.WaitGroup
 	for p := range partitions {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -83,6 +84,12 @@ func TestCommittersAreKilledAndPaused(t *testing.T) {
 		})
 		worst = max(worst, time.Since(start))
 	}
+	harness.Eventually(t, time.Minute, func() error {
+		if writers[0].staged.Load() == 0 {
+			return errors.New("no large request was sent")
+		}
+		return nil
+	})
 	cancel()
 	wg.Wait()
 	deltaRS, spark := stopDeltaRS(), stopSpark()
@@ -99,12 +106,9 @@ func TestCommittersAreKilledAndPaused(t *testing.T) {
 		return nil
 	})
 	wantPlainRows(t, url, writers, append(deltaRS, spark...))
-	if writers[0].staged == 0 {
-		t.Error("no large request was sent")
-	}
 	status := string(harness.Run(t, nil, "committer", "status", "--committer", g.List()))
 	t.Logf("%d rows of 32 writers (%d large requests), %d of delta-rs and %d of Spark through %d kills and pauses; 200 rows more came within %v of the worst\n%s",
-		progress(), writers[0].staged, len(deltaRS), len(spark), kills, worst.Round(time.Millisecond), status)
+		progress(), writers[0].staged.Load(), len(deltaRS), len(spark), kills, worst.Round(time.Millisecond), status)
 	harness.Run(t, nil, "check", url)
 }
 
@@ -161,9 +165,9 @@ type plainWriter struct {
 	store  objstore.Store
 	tab    *rpc.Table
 	err    error
-	large  bool // each 20th request is too large for the log of the group
-	early  bool // asks for early answers
-	staged int  // large requests that were sent
+	large  bool         // each 20th request is too large for the log of the group
+	early  bool         // asks for early answers
+	staged atomic.Int32 // large requests that were sent
 
 	mu   sync.Mutex
 	next record.Offset       // all before it are acknowledged
@@ -190,7 +194,7 @@ func (w *plainWriter) run(ctx context.Context) {
 		if w.large && n%20 == 0 {
 			pad := strings.Repeat("x", 1200<<10)
 			req.Adds[0].Tags = map[string]*string{"pad": &pad}
-			w.staged++
+			w.staged.Add(1)
 		}
 		_, err = w.tab.Commit(ctx, req)
 		switch {
@@ -210,7 +214,7 @@ func (w *plainWriter) run(ctx context.Context) {
 // settle finds out about the request that had no answer yet: the same request gets the same answer.
 func (w *plainWriter) settle(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 	defer cancel()
 	for _, req := range w.open {
 		if _, err := w.tab.Commit(ctx, req); err != nil {

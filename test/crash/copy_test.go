@@ -115,7 +115,7 @@ func TestCopyIsExactlyOnce(t *testing.T) {
 	}
 	seen := map[string]int{}
 	out := committedReader(t, addr, "out")
-	deadline, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	deadline, cancel := context.WithTimeout(t.Context(), harness.Patience)
 	defer cancel()
 	for len(seen) < n {
 		fs := out.PollFetches(deadline)
@@ -138,6 +138,7 @@ func TestCopyIsExactlyOnce(t *testing.T) {
 		}
 	}
 	t.Logf("%d records copied once through %d kills", n, kills)
+	awaitRows(t, s.Table("out"), n)
 	s.Stop(t)
 
 	// The table has what was committed, no more (I3).

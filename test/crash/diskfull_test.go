@@ -61,7 +61,7 @@ func TestDiskOfTheLeaderIsFull(t *testing.T) {
 	ballast := fill(t, g.Dir(lead))
 	select {
 	case <-g.Nodes[lead].Done():
-	case <-time.After(time.Minute):
+	case <-time.After(harness.Patience):
 		t.Fatal("the node with a full disk runs on")
 	}
 	log := g.Nodes[lead].Log()

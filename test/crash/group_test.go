@@ -1,7 +1,6 @@
 package crash
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -69,11 +68,14 @@ func TestGroupOfIngestsIsKilled(t *testing.T) {
 
 // awaitFirstCommit waits until a process has done something: kills before it, while a group forms for instance,
 // would prove nothing.
-func awaitFirstCommit(t *testing.T, table string) {
+func awaitFirstCommit(t *testing.T, table string) { awaitRows(t, table, 1) }
+
+// awaitRows waits until a table has n rows. An orderly stop commits what was read from the log by then and no more.
+func awaitRows(t *testing.T, table string, n int) {
 	t.Helper()
 	harness.Eventually(t, time.Minute, func() error {
-		if countRows(t, table) == 0 {
-			return errors.New("nothing is committed yet")
+		if got := countRows(t, table); got < n {
+			return fmt.Errorf("%d rows are committed, waiting for %d", got, n)
 		}
 		return nil
 	})

@@ -83,7 +83,7 @@ func killIngest(t *testing.T, addr string, c harness.LoadConfig, kills, processe
 
 func countRows(t *testing.T, table string) int {
 	t.Helper()
-	if _, err := os.Stat(filepath.Join(table, "_delta_log")); err != nil {
+	if _, err := os.Stat(filepath.Join(table, "_delta_log", "00000000000000000000.json")); err != nil {
 		return 0 // no table yet
 	}
 	n := 0

@@ -1,7 +1,8 @@
-"""A model that fails at random: moody.py SEED FOLDER. What it answers depends on the record alone.
+"""A model that fails at random: moody.py SEED [FOLDER GATE PLACE]. What it answers depends on the record alone.
 
 It ends in the middle of its work at some records, once for each of them: a file in FOLDER remembers which. Two
-processes may meet there; then the record is tried a second time, as after any crash.
+processes may meet there; then the record is tried a second time, as after any crash. At the record PLACE, which is
+PARTITION-OFFSET, it waits for the file GATE, so that nobody ends before those who kill are ready.
 """
 
 import json
@@ -10,11 +11,13 @@ import random
 import sys
 import time
 
-seed, folder = int(sys.argv[1]), sys.argv[2]
+seed, folder, gate, closed = int(sys.argv[1]), *(sys.argv[2:] or [None] * 3)
 for line in sys.stdin:
     row = json.loads(line)
     place = "%s-%s" % (row["_partition"], row["_offset"])
     mood = random.Random("%d %s" % (seed, place)).random()
+    while place == closed and not os.path.exists(gate):
+        time.sleep(0.01)
     if folder and mood < 0.01:
         try:
             os.close(os.open(os.path.join(folder, place), os.O_CREAT | os.O_EXCL))

@@ -134,7 +134,7 @@ func TestServeWithTLSAndUsers(t *testing.T) {
 		if err := read("ann", "p:w ord"); err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(s.Log(), "changed files are not taken") {
+		if !s.Said("changed files are not taken") {
 			return errors.New("the server did not look at the broken file")
 		}
 		return nil

@@ -19,7 +19,7 @@ import time
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-LIMIT = 90.0  # seconds for any command
+LIMIT = 240.0  # seconds for any command
 MORE = json.loads(os.environ.get("CLIENT_CONF", "{}"))
 
 

@@ -150,8 +150,8 @@ func TestReadFollows(t *testing.T) {
 		rows := harness.DecodeRows(t, b)
 		harness.InOrder(t, "follower", rows)
 		wantEvents(t, "follower", harness.ByPosition(t, "follower", rows), seed, 1500)
-	case <-time.After(time.Minute):
-		t.Fatal("the follower did not get all records within a minute")
+	case <-time.After(harness.Patience):
+		t.Fatal("the follower did not get all records")
 	}
 }
 

@@ -44,11 +44,14 @@ func TestThroughCommitters(t *testing.T) {
 	lake := filepath.Join(s.Dir, "lake", "clicks")
 	// The upkeep has its own clock, and a turn of it may have met no leader: the load goes on until it has merged.
 	harness.Eventually(t, time.Minute, func() error { return wasMerged(t, table, lake) })
-	ordersAcked, clicksAcked := orders.Stop(t), clicks.Stop(t)
 	for _, p := range ingests {
 		p.Stop(t)
 	}
-	harness.Run(t, nil, append(base, "--until-latest")...)
+	more = orders.Acked() + 100 // which nobody has merged, so that optimize has something to do
+	harness.Eventually(t, time.Minute, func() error { return orders.Reached(more) })
+	ordersAcked, clicksAcked := orders.Stop(t), clicks.Stop(t)
+	harness.Run(t, nil, append(base, "--until-latest", "--optimize-interval", "0")...)
+	awaitRows(t, lake, len(clicksAcked))
 	s.Stop(t)
 	var merged struct {
 		Version int64
@@ -106,8 +109,9 @@ func TestEmbeddedCommitter(t *testing.T) {
 	load := harness.StartLoad(t, harness.LoadConfig{Addr: s.Addr, Topic: "clicks", Seed: seed, Rate: 2000})
 	harness.Eventually(t, time.Minute, func() error { return load.Reached(1000) })
 	acked := load.Stop(t)
+	awaitRows(t, s.Table("clicks"), len(acked))
 	s.Stop(t)
-	harness.WantAcked(t, "clicks", harness.Rows(t, "read", filepath.Join(s.Dir, "lake", "clicks"), "--output", "ndjson"), seed, acked)
+	harness.WantAcked(t, "clicks", harness.Rows(t, "read", s.Table("clicks"), "--output", "ndjson"), seed, acked)
 	if found, _ := filepath.Glob(filepath.Join(s.Dir, "committer", "log-*")); len(found) != 1 {
 		t.Errorf("logs of the group: %v", found)
 	}

@@ -134,7 +134,7 @@ func TestStreamsOfAFile(t *testing.T) {
 	for name, acked := range map[string]map[int]harness.Position{"orders": ackedOrders, "copy": ackedOrders, "web.eu": ackedEU, "web.us": ackedUS} {
 		harness.WantAcked(t, name, slices.Values(readTable(t, table(name))), seed, acked)
 	}
-	if !strings.Contains(p.Log(), `"level":"ERROR"`) {
+	if !p.Said(`"level":"ERROR"`) {
 		t.Error("the log is not JSON, or says nothing of the broken stream")
 	}
 }

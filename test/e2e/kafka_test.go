@@ -65,6 +65,7 @@ func TestTransactionsOnOurLog(t *testing.T) {
 	s.Kill()
 	s = harness.Serve(t, dir, "", args...)
 	wantValues(t, "the stream after a kill", readTable(t, dir+"/tx", "--from", "earliest", "--until", "now"), want)
+	awaitRows(t, s.Table("tx"), len(want))
 	s.Stop(t)
 	wantValues(t, "the table", readTable(t, s.Table("tx")), want)
 }

@@ -44,8 +44,8 @@ type inspection struct {
 	Txns    map[string]int64
 }
 
-func inspect(t *testing.T, table string) (inspection, error) {
-	out, err := harness.TryRun(t, nil, "inspect", table, "--json")
+func inspect(t *testing.T, table string, flags ...string) (inspection, error) {
+	out, err := harness.TryRun(t, nil, append([]string{"inspect", table, "--json"}, flags...)...)
 	if err != nil {
 		return inspection{}, err
 	}
@@ -56,10 +56,12 @@ func inspect(t *testing.T, table string) (inspection, error) {
 	return i, nil
 }
 
-func awaitRows(t *testing.T, table string, n int) {
+// awaitRows waits until a table has n rows. An orderly stop commits what was read from the log by then and no more, so a
+// test whose table is to hold everything waits before it.
+func awaitRows(t *testing.T, table string, n int, flags ...string) {
 	t.Helper()
 	harness.Eventually(t, time.Minute, func() error {
-		i, err := inspect(t, table)
+		i, err := inspect(t, table, flags...)
 		if err != nil {
 			return err
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -78,10 +77,10 @@ func TestReprocessWithABetterModel(t *testing.T) {
 	produce(t, s.Addr, "events", seed, 3700, 3800)
 	select {
 	case <-old.Done():
-		if !strings.Contains(old.Log(), "filled by model-2") {
+		if !old.Said("filled by model-2") {
 			t.Errorf("the old job ended with %s", old.Log())
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(harness.Patience):
 		t.Fatal("the old job goes on behind the swap")
 	}
 	on := harness.Start(t, "reprocess", second, "--follow", "--flush-age", "200ms")

@@ -58,11 +58,8 @@ func fillTableOnS3(t *testing.T, s3 *harness.S3Server, seed uint64, n int, args 
 	s := harness.Serve(t, t.TempDir(), "", append(args, "--topic", "events:2", "--format", "json", "--schema", harness.WriteEventSchema(t),
 		"--flush-age", "300ms", "--lake", "s3://"+s3.Bucket+"/tables", "--s3-endpoint", s3.Endpoint)...)
 	produce(t, s.Addr, "events", seed, 0, n)
-	harness.Eventually(t, 30*time.Second, func() error { // the table is made; else a stop leaves all in the log
-		_, err := harness.TryRun(t, nil, "inspect", table, "--s3-endpoint", s3.Endpoint)
-		return err
-	})
-	s.Stop(t) // which commits what is left
+	awaitRows(t, table, n, "--s3-endpoint", s3.Endpoint)
+	s.Stop(t)
 
 	ours := harness.ByPosition(t, "ledgerlake", readTable(t, table, "--s3-endpoint", s3.Endpoint))
 	wantEvents(t, "ledgerlake", ours, seed, n)

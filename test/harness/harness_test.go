@@ -75,6 +75,25 @@ func TestEventsAreRepeatable(t *testing.T) {
 	}
 }
 
+// A port is one test's at a time, with those that go with it, and anybody's after it.
+func TestPortsAreReserved(t *testing.T) {
+	var port int
+	t.Run("one test", func(t *testing.T) {
+		port = FreePort(t, 2)
+		for i := range 3 {
+			if reserve(t, port+1000*i, 0) {
+				t.Errorf("port %d is given twice", port+1000*i)
+			}
+		}
+		if reserve(t, port-1000, 1) {
+			t.Error("two ports are given, of which one is taken")
+		}
+	})
+	if !reserve(t, port, 2) {
+		t.Error("the ports are not given back")
+	}
+}
+
 // The account that a Load keeps is true of a real Kafka that is killed once: what it says was
 // acknowledged is what a consumer reads. So where a test fails on ledgerlake, ledgerlake is at fault.
 func TestLoadAgainstRealKafka(t *testing.T) {

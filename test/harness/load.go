@@ -18,7 +18,7 @@ type LoadConfig struct {
 	// Producers send at the same time, each with a compression codec of its own; default 1.
 	Producers int
 	// Transactions groups the records of every second producer, the first included, into transactions,
-	// some of which are aborted.
+	// some of which are aborted: the first of each, and some later ones.
 	Transactions bool
 }
 
@@ -75,8 +75,8 @@ func (l *Load) Stop(t testing.TB) map[int]Position {
 	}()
 	select {
 	case <-done:
-	case <-time.After(2 * time.Minute):
-		t.Fatal("the load did not end within two minutes after its stop: the server does not acknowledge")
+	case <-time.After(2 * Patience): // what is under way has one Patience for its records and one for its end
+		t.Fatalf("the load did not end within %s after its stop: the server does not acknowledge", 2*Patience)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

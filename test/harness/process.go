@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,8 +18,12 @@ import (
 	"time"
 )
 
+// Patience is how long a test waits at least for what must come. It costs nothing where all is well, and machines are
+// ten times slower at times: nothing here says how fast something is to be.
+const Patience = 5 * time.Minute
+
 // RunTimeout is how long a command that ends by itself may take.
-const RunTimeout = 2 * time.Minute
+const RunTimeout = Patience
 
 // Run runs ledgerlake with args and gives its standard output. The test ends when the command fails.
 func Run(t testing.TB, stdin io.Reader, args ...string) []byte {
@@ -43,7 +46,7 @@ func TryRun(t testing.TB, stdin io.Reader, args ...string) ([]byte, error) {
 func Rows(t testing.TB, args ...string) iter.Seq[map[string]any] {
 	t.Helper()
 	return func(yield func(map[string]any) bool) {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*RunTimeout)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*RunTimeout)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, Binary(t), args...)
 		var complaints bytes.Buffer
@@ -175,6 +178,12 @@ func (p *Process) Log() string {
 	return string(tail(b, 6000))
 }
 
+// Said says whether it has written a text, however long ago.
+func (p *Process) Said(text string) bool {
+	b, err := os.ReadFile(p.log)
+	return err == nil && bytes.Contains(b, []byte(text))
+}
+
 // Kill ends it at once, as a crash does (SIGKILL), and waits for its end.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // an error says that it has ended already
@@ -200,7 +209,7 @@ func (p *Process) Stop(t testing.TB) {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		t.Fatalf("signal: %v", err)
 	}
-	p.Wait(t, time.Minute)
+	p.Wait(t, Patience)
 }
 
 // Wait waits for a good end.
@@ -237,7 +246,7 @@ func Serve(t testing.TB, dir, addr string, args ...string) *Server {
 	}
 	p := Start(t, append([]string{"serve", "--dir", dir, "--kafka-listen", addr, "--http-listen", "127.0.0.1:0", "--ready-file", ready}, args...)...)
 	s := &Server{Process: p, Dir: dir}
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(Patience)
 	for time.Now().Before(deadline) {
 		select {
 		case <-p.done:
@@ -258,42 +267,17 @@ func Serve(t testing.TB, dir, addr string, args ...string) *Server {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Fatalf("serve was not ready within a minute\n%s", p.Log())
+	t.Fatalf("serve was not ready within %s\n%s", Patience, p.Log())
 	return nil
 }
 
 // Table is where the table of a topic lies.
 func (s *Server) Table(topic string) string { return filepath.Join(s.Dir, "lake", topic) }
 
-// FreePort gives a loopback port that is free now, and whose next `more` ports at distance 1000 are too.
-func FreePort(t testing.TB, more int) int {
-	t.Helper()
-next:
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		port := l.Addr().(*net.TCPAddr).Port
-		_ = l.Close()
-		// Low ports are not given to outgoing connections, so nobody takes them in between.
-		port = 20000 + port%9000
-		for i := range more + 1 {
-			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+1000*i))
-			if err != nil {
-				continue next
-			}
-			_ = l.Close()
-		}
-		return port
-	}
-	t.Fatal("no free port in 100 tries")
-	return 0
-}
-
-// Eventually calls ok until it gives nil; the test fails with its last error after limit.
+// Eventually calls ok until it gives nil; the test fails with its last error after limit, or Patience if that is longer.
 func Eventually(t testing.TB, limit time.Duration, ok func() error) {
 	t.Helper()
+	limit = max(limit, Patience)
 	deadline := time.Now().Add(limit)
 	for {
 		err := ok()

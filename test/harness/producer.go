@@ -31,14 +31,14 @@ func newProducer(l *Load, c LoadConfig, i int) (*producer, error) {
 		kgo.StopProducerOnDataLossDetected(), kgo.UnknownTopicRetries(-1),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }),
 		kgo.MetadataMinAge(50 * time.Millisecond), kgo.DialTimeout(2 * time.Second),
-		kgo.RetryTimeout(time.Minute), kgo.RequestRetries(10_000), // a restart on a busy machine takes its time
+		kgo.RetryTimeout(Patience), kgo.RequestRetries(10_000), // a restart on a busy machine takes its time
 		kgo.ProduceRequestTimeout(10 * time.Second),
 	}
 	if c.Producers > 1 {
 		opts = append(opts, kgo.ProducerBatchCompression(codec(i)))
 	}
 	if p.transactional {
-		opts = append(opts, kgo.TransactionalID(fmt.Sprintf("load-%s-%d", c.Topic, i)), kgo.TransactionTimeout(30*time.Second))
+		opts = append(opts, kgo.TransactionalID(fmt.Sprintf("load-%s-%d", c.Topic, i)), kgo.TransactionTimeout(Patience))
 	}
 	var err error
 	p.client, err = kgo.NewClient(opts...)
@@ -95,7 +95,7 @@ func (p *producer) sendAll(ctx context.Context) error {
 }
 
 func (p *producer) flush(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
 	if err := p.client.Flush(ctx); err != nil {
 		return fmt.Errorf("flush: %w", err)
@@ -103,11 +103,11 @@ func (p *producer) flush(ctx context.Context) error {
 	return nil
 }
 
-// sendTransactions commits two transactions in three and aborts the others.
+// sendTransactions aborts the first transaction, so that every load has one, then one in three, and commits the others.
 func (p *producer) sendTransactions(ctx context.Context) error {
 	// At high rates the transactions grow, as a commit takes its time.
 	most := max(200, p.rate/4)
-	for p.load.ctx.Err() == nil {
+	for first := true; p.load.ctx.Err() == nil; first = false {
 		started := time.Now()
 		if err := p.client.BeginTransaction(); err != nil {
 			return fmt.Errorf("begin: %w", err)
@@ -119,7 +119,7 @@ func (p *producer) sendTransactions(ctx context.Context) error {
 		if err := p.flush(ctx); err != nil {
 			return err
 		}
-		commit := p.random.IntN(3) > 0
+		commit := p.random.IntN(3) > 0 && !first
 		sure, err := p.end(ctx, commit)
 		switch {
 		case err != nil:
@@ -143,7 +143,7 @@ func (p *producer) sendTransactions(ctx context.Context) error {
 func (p *producer) end(ctx context.Context, commit bool) (sure bool, err error) {
 	err = p.client.EndTransaction(ctx, kgo.TransactionEndTry(commit))
 	sure = true
-	for limit := time.Now().Add(time.Minute); err != nil && time.Now().Before(limit); {
+	for limit := time.Now().Add(Patience); err != nil && time.Now().Before(limit); {
 		if errors.As(err, new(*kerr.Error)) {
 			break // the server has refused it
 		}

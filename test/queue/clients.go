@@ -61,6 +61,21 @@ func (r *Run) Acked() (n int) {
 	return n
 }
 
+// Short is nil when the history has enough in it to judge: committed and aborted transactions, and polls.
+func (r *Run) Short(committed, aborted, polls int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	have := map[Outcome]int{}
+	for _, o := range r.h.Txns {
+		have[o]++
+	}
+	if have[Acked] < committed || have[Failed] < aborted || len(r.h.Polls) < polls {
+		return fmt.Errorf("%d transactions are committed, %d aborted, and %d records polled; want %d, %d and %d",
+			have[Acked], have[Failed], len(r.h.Polls), committed, aborted, polls)
+	}
+	return nil
+}
+
 // Finish ends the clients, reads everything and gives the history.
 func (r *Run) Finish(ctx context.Context) (History, error) {
 	r.cancel()

@@ -80,7 +80,7 @@ func TestUnsyncedLogIsFoundOut(t *testing.T) {
 	after := disk.Crash(rnd, vfs.KeepNothing)
 	_ = m.log.Close()
 	m = open(t, after, addr, local.DurabilityNone)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), harness.Patience)
 	defer cancel()
 	h, err := run.Finish(ctx)
 	if err != nil {

@@ -49,10 +49,11 @@ func TestKilledAndStopped(t *testing.T) {
 	judge(t, run, 4)
 }
 
-// judge ends a run and reports its faults.
+// judge ends a run, when it has committed as many transactions, aborted some and read on, and reports its faults.
 func judge(t *testing.T, run *queue.Run, least int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
+	harness.Eventually(t, time.Minute, func() error { return run.Short(least, 1, 100) })
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), harness.Patience)
 	defer cancel()
 	h, err := run.Finish(ctx)
 	if err != nil {
@@ -63,8 +64,8 @@ func judge(t *testing.T, run *queue.Run, least int) {
 		outcomes[o]++
 	}
 	t.Logf("%d sends, transactions by outcome %v, %d polls while it ran, %d records in the end", len(h.Sends), outcomes, len(h.Polls), len(h.Final))
-	if len(h.Final) < 100 || outcomes[queue.Acked] < least || outcomes[queue.Failed] < 1 || len(h.Polls) < 100 {
-		t.Error("too little happened: the test shows less than it says")
+	if len(h.Final) < 100 {
+		t.Error("too little is there: the test shows less than it says")
 	}
 	faults := queue.Check(h)
 	for _, f := range faults[:min(len(faults), 20)] {
