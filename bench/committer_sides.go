@@ -32,35 +32,15 @@ type commitStore struct {
 	opts openstore.Options
 	env  []string // for other programs
 	lock bool     // versions are ordered by a lock table in DynamoDB
-	py   string   // with delta-rs
+	// delayed is the same store with slow puts of versions; nil: there is none.
+	delayed *commitStore
+	py      string // with delta-rs
 }
 
 func (s *commitStore) url(table string) string { return s.root + "/" + table }
 
-func (s *commitStore) open(ctx context.Context, url string, delay time.Duration) (objstore.Store, error) {
-	store, err := openstore.Open(ctx, url, s.opts)
-	if err != nil || delay == 0 {
-		return store, err
-	}
-	return &slowStore{store, delay}, nil
-}
-
-// slowStore makes each put of a version slower.
-type slowStore struct {
-	objstore.Store
-	delay time.Duration
-}
-
-// PutIfAbsent waits first.
-func (s *slowStore) PutIfAbsent(ctx context.Context, key string, data []byte) error {
-	t := time.NewTimer(s.delay)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return s.Store.PutIfAbsent(ctx, key, data)
+func (s *commitStore) open(ctx context.Context, url string) (objstore.Store, error) {
+	return openstore.Open(ctx, url, s.opts)
 }
 
 // commitStores gives a folder, and an S3 server that it starts when one is installed.
@@ -107,10 +87,16 @@ func commitStores(ctx context.Context, r *Report, scratch string) ([]*commitStor
 		stop()
 		return nil, nil, err
 	}
+	var stopDelay func()
+	if s3.delayed, stopDelay, err = delayedStore(s3); err != nil {
+		stopLock()
+		stop()
+		return nil, nil, err
+	}
 	if out = append(out, s3); locked != nil {
 		out = append(out, locked)
 	}
-	return out, func() { stopLock(); stop() }, nil
+	return out, func() { stopDelay(); stopLock(); stop() }, nil
 }
 
 // withLockTable gives the same store with a lock table before it, on a DynamoDB server that it starts; nil when there is
@@ -160,7 +146,7 @@ func commitTable(ctx context.Context, store objstore.Store) error {
 
 // runOurs lets the writers commit directly, each with a Delta log of its own as processes have, or through a group.
 func runOurs(ctx context.Context, s *commitStore, side commitSide, url string) (_ *commitResult, err error) {
-	store, err := s.open(ctx, url, side.delay)
+	store, err := s.open(ctx, url)
 	if err != nil {
 		return nil, err
 	}
@@ -192,11 +178,11 @@ func runOurs(ctx context.Context, s *commitStore, side commitSide, url string) (
 		defer log.Close()
 		writers = append(writers, committer.NewDirect(log))
 	}
-	res, err := drive(ctx, writers)
+	res, err := drive(ctx, writers, side.early)
 	if err != nil {
 		return nil, err
 	}
-	if side.nodes > 1 {
+	if side.nodes > 1 { // its commit is behind all others: they are in the store then
 		if res.failover, err = group.failover(ctx, writers[0], &res.counts[0]); err != nil {
 			return nil, err
 		}
@@ -228,7 +214,7 @@ func startCommitGroup(ctx context.Context, s *commitStore, side commitSide) (*co
 	}
 	for i, m := range members {
 		n, err := raft.Open(ctx, raft.Config{ID: m.ID, Dir: scratchNode(dir, i), Listen: m.Addr, Members: members,
-			OpenStore: func(ctx context.Context, url string) (objstore.Store, error) { return s.open(ctx, url, side.delay) }})
+			OpenStore: func(ctx context.Context, url string) (objstore.Store, error) { return s.open(ctx, url) }})
 		if err != nil {
 			return nil, errors.Join(err, g.close())
 		}
@@ -260,7 +246,7 @@ func (g *commitGroup) failover(ctx context.Context, w committer.Committer, n *in
 		if err := node.Close(); err != nil {
 			return 0, err
 		}
-		if err := commitOne(ctx, w, 0, *n); err != nil {
+		if err := commitOne(ctx, w, 0, *n, false); err != nil {
 			return 0, err
 		}
 		*n++
@@ -318,7 +304,7 @@ func runDeltaRS(ctx context.Context, s *commitStore, side commitSide, url string
 	if _, err := os.Stat(s.py); err != nil {
 		return nil, fmt.Errorf("delta-rs: %w", errNotInstalled)
 	}
-	store, err := s.open(ctx, url, 0)
+	store, err := s.open(ctx, url)
 	if err != nil {
 		return nil, err
 	}

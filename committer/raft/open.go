@@ -152,7 +152,7 @@ func (r *runner) prepare(ctx context.Context, q *rpc.CommitRequest) (fsm.Request
 		c.Metadata = withProperties(snap.Metadata(), q.Properties)
 	}
 	for i := range body.Removes {
-		out.Removes = append(out.Removes, deltalog.CanonicalPath(body.Removes[i].Path))
+		out.Removes = append(out.Removes, fsm.SumOf(deltalog.CanonicalPath(body.Removes[i].Path)))
 	}
 	lines, err := snap.EncodeActions(c)
 	if err != nil {

@@ -13,8 +13,9 @@ import (
 //	1  2026-11: first
 //	2  2026-11: requests have staged actions, metrics and a plan; tables know when their shape changed
 //	3  2026-11: requests whose body nobody has read; a plan above all that is decided is refused
+//	4  2026-11: removed files as sums; versions that stay open; plans that set positions and stand on the whole table
 const (
-	format    = 3
+	format    = 4
 	oldFormat = 1 // still read
 )
 
@@ -45,6 +46,13 @@ func (w *writer) strs(s []string) {
 	w.count(len(s))
 	for _, x := range s {
 		w.str(x)
+	}
+}
+
+func (w *writer) sums(s []Sum) {
+	w.count(len(s))
+	for _, x := range s {
+		w.b = binary.BigEndian.AppendUint64(w.b, uint64(x))
 	}
 }
 
@@ -134,6 +142,35 @@ func (r *reader) strs() []string {
 		out[i] = r.str()
 	}
 	return out
+}
+
+// sums reads files; up to format 3 they were paths.
+func (r *reader) sums() []Sum {
+	if r.format < 4 {
+		var out []Sum
+		for _, p := range r.strs() {
+			out = append(out, SumOf(p))
+		}
+		return out
+	}
+	var out []Sum
+	for range r.count(8) {
+		out = append(out, r.sum())
+	}
+	return out
+}
+
+func (r *reader) sum() Sum {
+	if r.format < 4 {
+		return SumOf(r.str())
+	}
+	if len(r.b) < 8 {
+		r.fail("sum")
+		return 0
+	}
+	x := binary.BigEndian.Uint64(r.b)
+	r.b = r.b[8:]
+	return Sum(x)
 }
 
 func (r *reader) numbers() map[string]int64 {

@@ -40,13 +40,17 @@ type Lease struct {
 	Owner      string // for people
 }
 
-// Batch decides one version out of many requests; those that do not fit are refused one by one.
+// Batch decides one version out of many requests; those that do not fit are refused one by one. When the version decided
+// last is still open, they go into that one, and TxnID and Engine are not used.
 type Batch struct {
 	Table    string
 	TxnID    string // unique
 	Time     int64  // ms
 	Engine   string
-	Requests []Request
+	Requests []Request // none: the open version is closed
+	// Open leaves the version open: the next Batch adds to it. So requests are decided while the store is busy with the version
+	// before, and the store is asked for one version all the same. An open version is never put.
+	Open bool
 }
 
 // PublishedAt says that the first pending version is in the store.
@@ -64,9 +68,10 @@ type Foreign struct {
 	Hash      string
 	Stamp     int64
 	Positions map[string]int64 // app id -> next offset
-	Removed   []string         // canonical paths
+	Removed   []Sum            // of canonical paths
 	Shape     Shape            // fields that changed; empty strings are as before
 	Reshaped  bool             // metadata or protocol are in it
+	Blind     bool             // it only adds files, and read nothing to do so
 }
 
 // TableName gives the table.

@@ -97,6 +97,7 @@ func ShapeOf(m *deltalog.Metadata, p *deltalog.Protocol) (Shape, error) {
 func ForeignOf(table string, version int64, data []byte, c *deltalog.Content) (*Foreign, error) {
 	f := &Foreign{Table: table, Version: version, Hash: HashOf(data), Positions: map[string]int64{},
 		Reshaped: c.Metadata != nil || c.Protocol != nil}
+	f.Blind = c.Info.IsBlindAppend != nil && *c.Info.IsBlindAppend && len(c.Removes) == 0 && !f.Reshaped
 	if c.Info.InCommitTimestamp != nil {
 		f.Stamp = *c.Info.InCommitTimestamp
 	}
@@ -104,7 +105,7 @@ func ForeignOf(table string, version int64, data []byte, c *deltalog.Content) (*
 		f.Positions[x.AppID] = x.Version + 1
 	}
 	for i := range c.Removes {
-		f.Removed = append(f.Removed, deltalog.CanonicalPath(c.Removes[i].Path))
+		f.Removed = append(f.Removed, SumOf(deltalog.CanonicalPath(c.Removes[i].Path)))
 	}
 	var err error
 	f.Shape, err = ShapeOf(c.Metadata, c.Protocol)

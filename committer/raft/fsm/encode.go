@@ -28,8 +28,12 @@ func Decode(b []byte) (Command, error) {
 	case kindPublished:
 		c = &PublishedAt{Table: table, Version: r.int(), TxnID: r.str(), Hash: r.str()}
 	case kindForeign:
-		c = &Foreign{Table: table, Version: r.int(), Hash: r.str(), Stamp: r.int(), Positions: r.numbers(),
-			Removed: r.strs(), Shape: decodeShape(r), Reshaped: r.bool()}
+		f := &Foreign{Table: table, Version: r.int(), Hash: r.str(), Stamp: r.int(), Positions: r.numbers(),
+			Removed: r.sums(), Shape: decodeShape(r), Reshaped: r.bool()}
+		if r.format >= 4 {
+			f.Blind = r.bool()
+		}
+		c = f
 	default:
 		return nil, fmt.Errorf("%w: unknown command %d; a newer program wrote it, upgrade this node", ErrCorrupt, b[1])
 	}
@@ -80,12 +84,16 @@ func (c *Batch) encode(w *writer) {
 	for i := range c.Requests {
 		c.Requests[i].encode(w)
 	}
+	w.bool(c.Open)
 }
 
 func decodeBatch(r *reader, table string) *Batch {
 	c := &Batch{Table: table, TxnID: r.str(), Time: r.int(), Engine: r.str()}
 	for range r.count(minRequest) {
 		c.Requests = append(c.Requests, decodeRequest(r))
+	}
+	if r.format >= 4 {
+		c.Open = r.bool()
 	}
 	return c
 }
@@ -101,9 +109,10 @@ func (c *Foreign) encode(w *writer) {
 	w.str(c.Hash)
 	w.int(c.Stamp)
 	w.numbers(c.Positions)
-	w.strs(c.Removed)
+	w.sums(c.Removed)
 	c.Shape.encode(w)
 	w.bool(c.Reshaped)
+	w.bool(c.Blind)
 }
 
 func (s Shape) encode(w *writer) {
@@ -139,7 +148,7 @@ func (q *Request) encode(w *writer) {
 	w.str(q.Operation)
 	w.texts(q.Parameters)
 	w.int(q.Read)
-	w.strs(q.Removes)
+	w.sums(q.Removes)
 	w.bool(q.Change != nil)
 	if q.Change != nil {
 		q.Change.encode(w)
@@ -152,6 +161,8 @@ func (q *Request) encode(w *writer) {
 	w.bool(q.Planned)
 	w.bool(q.Early)
 	w.bool(q.Unread)
+	w.numbers(q.Moves)
+	w.int(int64(q.All))
 }
 
 func decodeRequest(r *reader) Request {
@@ -161,7 +172,7 @@ func decodeRequest(r *reader) Request {
 	}
 	q.Incarnation, q.Schema, q.Meta, q.Proto = r.str(), r.str(), r.str(), r.str()
 	q.Lines, q.Operation, q.Parameters = r.bytes(), r.str(), r.texts()
-	q.Read, q.Removes = r.int(), r.strs()
+	q.Read, q.Removes = r.int(), r.sums()
 	if r.bool() {
 		s := decodeShape(r)
 		q.Change = &s
@@ -178,14 +189,22 @@ func decodeRequest(r *reader) Request {
 	} else {
 		q.loose = true
 	}
+	if r.format >= 4 {
+		if m := r.numbers(); len(m) > 0 {
+			q.Moves = m
+		}
+		if q.All = Extent(r.int()); q.All > AllCommits {
+			r.fail("unknown extent of a plan")
+		}
+	}
 	return q
 }
 
 // Size is about the number of bytes of the request in the log.
 func (q *Request) Size() int {
-	n := 128 + len(q.Lines) + len(q.Ranges)*12 + len(q.Reject) + len(q.Staged.Key)
-	for _, p := range q.Removes {
-		n += len(p) + 4
+	n := 128 + len(q.Lines) + len(q.Ranges)*12 + len(q.Reject) + len(q.Staged.Key) + 8*len(q.Removes)
+	for id := range q.Moves {
+		n += len(id) + 12
 	}
 	for _, m := range []map[string]string{q.Parameters, q.Metrics} {
 		for k, v := range m {

@@ -86,11 +86,11 @@ func TestRefusals(t *testing.T) {
 		"nothing":      {change(func(r *fsm.Request) { r.Ranges = nil }), fsm.Invalid},
 		"long id":      {change(func(r *fsm.Request) { r.ID = strings.Repeat("x", 200) }), fsm.Invalid},
 		"rejected":     {change(func(r *fsm.Request) { r.Reject = "why" }), fsm.Invalid},
-		"old plan":     {change(func(r *fsm.Request) { r.Planned, r.Read, r.Removes = true, -1, []string{"x"} }), fsm.Conflict},
-		"future plan":  {change(func(r *fsm.Request) { r.Planned, r.Read, r.Removes = true, 1, []string{"x"} }), fsm.Conflict},
+		"old plan":     {change(func(r *fsm.Request) { r.Planned, r.Read, r.Removes = true, -1, []fsm.Sum{1} }), fsm.Conflict},
+		"future plan":  {change(func(r *fsm.Request) { r.Planned, r.Read, r.Removes = true, 1, []fsm.Sum{1} }), fsm.Conflict},
 		"unread":       {change(func(r *fsm.Request) { r.Unread = true }), fsm.Recheck},
 		"unread gap":   {change(func(r *fsm.Request) { r.Unread, r.Ranges[0].From = true, 11 }), fsm.Misplaced},
-		"no plan":      {change(func(r *fsm.Request) { r.Removes = []string{"x"} }), fsm.Invalid},
+		"no plan":      {change(func(r *fsm.Request) { r.Removes = []fsm.Sum{1} }), fsm.Invalid},
 		"staged else":  {change(func(r *fsm.Request) { r.Lines, r.Staged = nil, fsm.Staged{Key: "events/x", Size: 1} }), fsm.Invalid},
 		"staged much":  {change(func(r *fsm.Request) { r.Lines, r.Staged = nil, fsm.Staged{Key: fsm.StagedFolder + "x", Size: 1 << 40} }), fsm.Invalid},
 	} {
@@ -171,7 +171,7 @@ func TestForeign(t *testing.T) {
 func TestPlans(t *testing.T) {
 	s := opened(t)
 	plan := func(id string, read int64) fsm.Request {
-		return fsm.Request{ID: id, Operation: "OPTIMIZE", Planned: true, Read: read, Removes: []string{id}, Meta: "m1", Proto: "p1", Lines: []byte("{}\n")}
+		return fsm.Request{ID: id, Operation: "OPTIMIZE", Planned: true, Read: read, Removes: []fsm.Sum{fsm.SumOf(id)}, Meta: "m1", Proto: "p1", Lines: []byte("{}\n")}
 	}
 	alter := plan("alter", 0)
 	alter.Removes, alter.Change = nil, &fsm.Shape{Incarnation: "id-1", Schema: "s1", Meta: "m2", Proto: "p1"}
@@ -198,21 +198,95 @@ func TestPlans(t *testing.T) {
 func TestRemoves(t *testing.T) {
 	s := opened(t)
 	optimize := func(id string, read int64, paths ...string) fsm.Request {
-		return fsm.Request{ID: id, Operation: "OPTIMIZE", Planned: true, Read: read, Removes: paths, Meta: "m1", Proto: "p1", Lines: []byte("{}\n")}
+		return fsm.Request{ID: id, Operation: "OPTIMIZE", Planned: true, Read: read, Removes: sums(paths...), Meta: "m1", Proto: "p1", Lines: []byte("{}\n")}
 	}
 	want(t, "first", batch(s, "x", optimize("a", 0, "f1", "f2"))[0], fsm.Pending, 1, 0)
 	want(t, "pending removes it", batch(s, "y", optimize("b", 0, "f2"))[0], fsm.Conflict, 0, 0)
 	s.Apply(&fsm.PublishedAt{Table: "t", Version: 1, TxnID: "x"})
 	want(t, "removed since", batch(s, "y", optimize("c", 0, "f2"))[0], fsm.Conflict, 0, 0)
 	want(t, "another file", batch(s, "y", optimize("d", 0, "f3"))[0], fsm.Pending, 2, 0)
-	s.Apply(&fsm.Foreign{Table: "t", Version: 2, Removed: []string{"f3"}})
+	s.Apply(&fsm.Foreign{Table: "t", Version: 2, Removed: sums("f3")})
 	want(t, "a foreign writer was faster", s.Table("t").Answer("d"), fsm.Conflict, 0, 0)
-	many := make([]string, fsm.MaxRemoved+1)
+	many := make([]fsm.Sum, fsm.MaxRemoved+1)
 	for i := range many {
-		many[i] = fmt.Sprint("g", i)
+		many[i] = fsm.Sum(i)
 	}
 	s.Apply(&fsm.Foreign{Table: "t", Version: 3, Removed: many})
 	want(t, "too long ago to tell", batch(s, "z", optimize("e", 2, "f9"))[0], fsm.Conflict, 0, 0)
+}
+
+func sums(paths ...string) []fsm.Sum {
+	var out []fsm.Sum
+	for _, p := range paths {
+		out = append(out, fsm.SumOf(p))
+	}
+	return out
+}
+
+// I3: what sets positions, or stands on the whole table, is refused when these moved since it was planned.
+func TestPlansOnPositionsAndTheWholeTable(t *testing.T) {
+	restore := func(id string, read int64, all fsm.Extent, moves map[string]int64) fsm.Request {
+		return fsm.Request{ID: id, Operation: "RESTORE", Planned: true, Read: read, Moves: moves, All: all, Meta: "m1", Proto: "p1", Lines: []byte("{}\n")}
+	}
+	back := map[string]int64{"app-0": 3}
+	s := opened(t)
+	want(t, "an append", batch(s, "x", request("a", 0, 10, 20))[0], fsm.Pending, 1, 0)
+	want(t, "its position moved", batch(s, "y", restore("b", 0, fsm.Files, back))[0], fsm.Conflict, 0, 0)
+	want(t, "another one's did", batch(s, "y", restore("c", 0, fsm.Files, map[string]int64{"app-7": 3}))[0], fsm.Pending, 2, 0)
+	want(t, "an append is no matter, but what came behind is", batch(s, "z", restore("d", 0, fsm.AllFiles, nil))[0], fsm.Conflict, 0, 0)
+	for v, txn := range []string{"x", "y"} {
+		s.Apply(&fsm.PublishedAt{Table: "t", Version: int64(v) + 1, TxnID: txn})
+	}
+	want(t, "published since", batch(s, "z", restore("e", 1, fsm.AllFiles, nil))[0], fsm.Conflict, 0, 0)
+	want(t, "an append behind", batch(s, "z", request("f", 0, 20, 30))[0], fsm.Pending, 3, 0)
+	want(t, "does not mind", batch(s, "w", restore("g", 2, fsm.AllFiles, nil))[0], fsm.Pending, 4, 0)
+	want(t, "minds everything", batch(s, "v", restore("h", 3, fsm.AllCommits, nil))[0], fsm.Conflict, 0, 0)
+	want(t, "nothing came", batch(s, "v", restore("i", 4, fsm.AllCommits, back))[0], fsm.Pending, 5, 0)
+	want(t, "behind the new position", batch(s, "u", request("j", 0, 30, 40))[0], fsm.Misplaced, 0, 3)
+	want(t, "at the new position", batch(s, "u", request("k", 0, 3, 4))[0], fsm.Pending, 6, 0)
+	s.Apply(&fsm.Foreign{Table: "t", Version: 3, Blind: true}) // each goes behind it
+	want(t, "what minds nothing", s.Table("t").Answer("g"), fsm.Pending, 5, 0)
+	want(t, "what minds everything", s.Table("t").Answer("i"), fsm.Conflict, 0, 0)
+	want(t, "and what stood on it", s.Table("t").Answer("k"), fsm.Fenced, 0, 30)
+}
+
+// I5: an open version takes what comes until it is closed; whoever holds it sees what it was, and what cannot go into it
+// closes it.
+func TestOpenVersions(t *testing.T) {
+	s := opened(t)
+	add := func(open bool, requests ...fsm.Request) []fsm.Answer {
+		return s.Apply(&fsm.Batch{Table: "t", TxnID: fmt.Sprint("x", rand.Int()), Engine: "e", Requests: requests, Open: open}).Answers
+	}
+	pending := func(i int) *fsm.Version { return s.Table("t").Pending()[i] }
+	want(t, "first", add(true, request("a", 0, 10, 20))[0], fsm.Pending, 1, 0)
+	held := pending(0)
+	want(t, "second", add(true, request("b", 0, 20, 30))[0], fsm.Pending, 1, 0)
+	want(t, "misplaced", add(true, request("c", 0, 20, 30))[0], fsm.Fenced, 0, 30)
+	if v := pending(0); len(held.Requests) != 1 || len(v.Requests) != 2 || !v.Open() || v.TxnID != held.TxnID {
+		t.Fatalf("held %+v, now %+v", held, v)
+	}
+	add(false)
+	if v := pending(0); v.Open() || len(v.Requests) != 2 {
+		t.Fatalf("not closed: %+v", v)
+	}
+	want(t, "behind", add(true, request("d", 0, 30, 40))[0], fsm.Pending, 2, 0)
+	optimize := fsm.Request{ID: "e", Operation: "OPTIMIZE", Planned: true, Read: 0, Removes: sums("f"), Meta: "m1", Proto: "p1", Lines: []byte("{}\n")}
+	want(t, "not with others", add(false, optimize)[0], fsm.Pending, 3, 0)
+	if pending(1).Open() {
+		t.Fatal("a version behind an open one")
+	}
+	want(t, "open again", add(true, request("g", 1, 0, 10))[0], fsm.Pending, 4, 0)
+	s.Apply(&fsm.Foreign{Table: "t", Version: 1})
+	if v := pending(3); v.Number != 5 || !v.Open() {
+		t.Fatalf("after a foreign version %+v", v)
+	}
+	want(t, "goes on", add(false, request("h", 1, 10, 11))[0], fsm.Pending, 5, 0)
+	many := make([]fsm.Request, fsm.MaxBatchSize)
+	for i := range many {
+		many[i] = request(fmt.Sprint("m", i), int32(i)+5, 0, 1)
+	}
+	add(true, many...)
+	want(t, "full", add(true, request("i", 1, 11, 12))[0], fsm.Pending, 7, 0)
 }
 
 func TestReplaced(t *testing.T) {
@@ -321,7 +395,7 @@ func randomCommand(rng *rand.Rand, s *fsm.State, i int) fsm.Command {
 		c := &fsm.Foreign{Table: name, Version: v + 1, Hash: fmt.Sprint(i), Stamp: rng.Int64N(100)}
 		if rng.IntN(2) == 0 {
 			c.Positions = map[string]int64{"app-0": rng.Int64N(50)}
-			c.Removed = []string{fmt.Sprint("f", rng.IntN(5))}
+			c.Removed, c.Blind = sums(fmt.Sprint("f", rng.IntN(5))), rng.IntN(2) == 0
 		}
 		if rng.IntN(4) == 0 {
 			c.Reshaped, c.Shape = true, fsm.Shape{Incarnation: "id-1", Schema: "s1", Meta: fmt.Sprint("m", rng.IntN(2)), Stamped: rng.IntN(2) == 0}
@@ -337,14 +411,18 @@ func randomCommand(rng *rand.Rand, s *fsm.State, i int) fsm.Command {
 		}
 	}
 	b := &fsm.Batch{Table: name, TxnID: fmt.Sprint("x", i), Time: rng.Int64N(1000), Engine: "e"}
-	for j := range 1 + rng.IntN(3) {
+	b.Open = rng.IntN(3) == 0
+	for j := range rng.IntN(4) {
 		p := rng.Int32N(3)
 		at, _ := tab.Position(fsm.AppID("app", p))
 		r := request(fmt.Sprint("r", i, "-", j), p, at, at+1+rng.Int64N(5))
 		r.Meta, r.Ranges[0].Epoch, r.Unread = tab.Shape().Meta, rng.Int64N(4), rng.IntN(10) == 0
 		if rng.IntN(6) == 0 {
-			r = fsm.Request{ID: r.ID, Operation: "OPTIMIZE", Planned: true, Read: v, Removes: []string{fmt.Sprint("f", rng.IntN(5))}, Meta: r.Meta, Proto: "p1",
+			r = fsm.Request{ID: r.ID, Operation: "OPTIMIZE", Planned: true, Read: v, Removes: sums(fmt.Sprint("f", rng.IntN(5))), Meta: r.Meta, Proto: "p1",
 				Change: &fsm.Shape{Incarnation: "id-1", Meta: "m1", Proto: "p1"}}
+			if rng.IntN(2) == 0 {
+				r.Moves, r.All = map[string]int64{"app-1": rng.Int64N(9)}, fsm.Extent(rng.IntN(3))
+			}
 		}
 		b.Requests = append(b.Requests, r)
 	}

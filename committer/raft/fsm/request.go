@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"strings"
@@ -58,15 +59,39 @@ type Request struct {
 	Operation   string // empty: an append of a stream
 	Parameters  map[string]string
 	Metrics     map[string]string
-	Early       bool     // its writer may have been told before it is published: then it must get an answer that stands
-	Planned     bool     // it stands on what the table held at Read: what changed since can be a conflict
-	Read        int64    // version on which it was planned
-	Removes     []string // canonical paths
-	Change      *Shape   // the shape after this request, when it changes metadata or protocol
-	Reject      string   // why the leader found it invalid: it is refused unless its id is known
-	Unread      bool     // the leader saw that it is refused, and did not read its body: never taken, a Recheck at best
-	loose       bool     // of an entry older than format 3, which admitted a plan above all that is decided
+	Early       bool  // its writer may have been told before it is published: then it must get an answer that stands
+	Planned     bool  // it stands on what the table held at Read: what changed since can be a conflict
+	Read        int64 // version on which it was planned
+	Removes     []Sum // of canonical paths
+	// Moves are positions that a planned request sets, app id -> next offset, wherever they stand: they must be what they
+	// were at Read.
+	Moves  map[string]int64
+	All    Extent // what it depends on besides
+	Change *Shape // the shape after this request, when it changes metadata or protocol
+	Reject string // why the leader found it invalid: it is refused unless its id is known
+	Unread bool   // the leader saw that it is refused, and did not read its body: never taken, a Recheck at best
+	loose  bool   // of an entry older than format 3, which admitted a plan above all that is decided
 }
+
+// Sum stands for the path of a file: 45,000 of them fit into an entry of the log. Two paths with one sum can make a
+// conflict that is none, and the change is planned again; never the other way round.
+type Sum uint64
+
+// SumOf gives the sum of a canonical path.
+func SumOf(path string) Sum {
+	sum := sha256.Sum256([]byte(path))
+	return Sum(binary.BigEndian.Uint64(sum[:]))
+}
+
+// Extent says how much of the table at Read a planned request depends on, besides the files that it removes.
+type Extent uint8
+
+// The extents.
+const (
+	Files      Extent = iota // nothing else
+	AllFiles                 // every file: what came since may only have added others, blindly
+	AllCommits               // everything: nothing may have come since
+)
 
 // Staged names an object of the table's store by its key and its hash, so that the content of a version stays a
 // function of the log (I5). The zero value names none.
@@ -83,9 +108,12 @@ const (
 	ActionsSuffix = ".actions"
 )
 
+// blind says whether the request only adds files, and read nothing to do so.
+func (r *Request) blind() bool { return len(r.Removes) == 0 && r.Change == nil && !r.Planned }
+
 // Plain says whether the request does nothing but add files and move positions, with its actions in the log.
 func (r *Request) Plain() bool {
-	return len(r.Removes) == 0 && r.Change == nil && r.Operation == "" && !r.Planned && r.Staged.Key == ""
+	return r.blind() && r.Operation == "" && r.Staged.Key == ""
 }
 
 // Code is the kind of an answer.
@@ -147,8 +175,10 @@ func (r *Request) wellFormed() (Answer, bool) {
 		return invalid("the request id has %d bytes, want 1 to %d", len(r.ID), MaxIDLen), false
 	case len(r.Ranges) == 0 && !r.Planned:
 		return invalid("no ranges"), false
-	case len(r.Removes) > 0 && !r.Planned:
-		return invalid("it removes files and names no version that it was planned on"), false
+	case (len(r.Removes) > 0 || len(r.Moves) > 0 || r.All != Files) && !r.Planned:
+		return invalid("it removes files, sets positions or depends on the whole table, and names no version that it was planned on"), false
+	case len(r.Moves) > 0 && len(r.Ranges) > 0:
+		return invalid("it has ranges and sets positions as well"), false
 	case r.Staged.Key != "" && (len(r.Lines) > 0 || !strings.HasPrefix(r.Staged.Key, StagedFolder) || r.Staged.Size <= 0 || r.Staged.Size > MaxStaged):
 		return invalid("staged actions %q of %d bytes", r.Staged.Key, r.Staged.Size), false
 	case len(r.Ranges) > 0 && r.App == "":
@@ -163,6 +193,11 @@ func (r *Request) wellFormed() (Answer, bool) {
 			return invalid("partition %d is there twice", x.Partition), false
 		}
 		seen[x.Partition] = true
+	}
+	for id, at := range r.Moves {
+		if id == "" || at < 0 {
+			return invalid("it sets the position of %q to %d", clip(id), at), false
+		}
 	}
 	return Answer{}, true
 }

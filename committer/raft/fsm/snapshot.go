@@ -1,6 +1,9 @@
 package fsm
 
-import "fmt"
+import (
+	"encoding/binary"
+	"fmt"
+)
 
 // Snapshot gives the whole state as bytes; the same state gives the same bytes.
 func (s *State) Snapshot() []byte {
@@ -46,10 +49,12 @@ func (t *Table) encode(w *writer) {
 	w.count(len(t.removed))
 	for _, x := range t.removed {
 		w.int(x.version)
-		w.str(x.path)
+		w.b = binary.BigEndian.AppendUint64(w.b, uint64(x.file))
 	}
 	w.int(t.since)
 	w.int(t.reshaped)
+	w.int(t.rewritten)
+	w.numbers(t.moved)
 	w.count(len(t.order))
 	for _, id := range t.order {
 		w.str(id)
@@ -65,12 +70,20 @@ func decodeTable(r *reader) *Table {
 	}
 	t.epoch, t.fences = r.int(), r.numbers()
 	for range r.count(2) {
-		t.removed = append(t.removed, removal{r.int(), r.str()})
+		t.removed = append(t.removed, removal{r.int(), r.sum()})
 	}
 	if t.since = r.int(); r.format == oldFormat {
 		t.reshaped = t.version // it may have been any: what was planned before it is planned again
 	} else {
 		t.reshaped = r.int()
+	}
+	if r.format < 4 { // anything may have happened up to the base
+		t.rewritten, t.moved = t.version, map[string]int64{}
+		for id := range t.positions {
+			t.moved[id] = t.version
+		}
+	} else {
+		t.rewritten, t.moved = r.int(), r.numbers()
 	}
 	for range r.count(6) {
 		id := r.str()
@@ -89,6 +102,7 @@ func (v *Version) encode(w *writer) {
 	w.int(v.Stamp)
 	w.str(v.Engine)
 	w.int(v.rebased)
+	w.bool(v.open)
 	w.numbers(v.moves)
 	w.count(len(v.Requests))
 	for i := range v.Requests {
@@ -97,7 +111,11 @@ func (v *Version) encode(w *writer) {
 }
 
 func decodeVersion(r *reader) *Version {
-	v := &Version{Number: r.int(), TxnID: r.str(), Time: r.int(), Stamp: r.int(), Engine: r.str(), rebased: r.int(), moves: r.numbers()}
+	v := &Version{Number: r.int(), TxnID: r.str(), Time: r.int(), Stamp: r.int(), Engine: r.str(), rebased: r.int()}
+	if r.format >= 4 {
+		v.open = r.bool()
+	}
+	v.moves = r.numbers()
 	for range r.count(minRequest) {
 		v.Requests = append(v.Requests, decodeRequest(r))
 	}

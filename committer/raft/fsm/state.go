@@ -14,6 +14,7 @@ const (
 	NoPlant Plant = iota
 	NoEpochCheck
 	NoRangeCheck
+	NoPlanCheck
 )
 
 // State is the whole state machine.
@@ -59,8 +60,7 @@ func (s *State) Apply(c Command) Result {
 	case *Lease:
 		return t.lease(c)
 	case *Batch:
-		v := &Version{TxnID: c.TxnID, Time: c.Time, Engine: c.Engine}
-		return Result{Applied: true, Answers: t.decide(v, c.Requests, s.plant, false)}
+		return Result{Applied: true, Answers: t.batch(c, s.plant)}
 	case *PublishedAt:
 		return Result{Applied: t.published(c)}
 	case *Foreign:
@@ -71,7 +71,7 @@ func (s *State) Apply(c Command) Result {
 
 func (s *State) open(c *Open, t *Table) Result {
 	fresh := &Table{name: c.Table, version: c.Version, hash: c.Hash, shape: c.Shape, stamp: c.Stamp, since: c.Version,
-		positions: maps.Clone(c.Positions), fences: map[string]int64{}, answers: map[string]Answer{}}
+		rewritten: c.Version, positions: maps.Clone(c.Positions), moved: map[string]int64{}, fences: map[string]int64{}, answers: map[string]Answer{}}
 	if fresh.positions == nil {
 		fresh.positions = map[string]int64{}
 	}

@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -16,6 +17,8 @@ type Table struct {
 	pending   []*Version       // decided, oldest first; versions follow the base without a hole
 	epoch     int64            // newest that was given away or seen
 	fences    map[string]int64 // app id -> epoch of its last commit
+	moved     map[string]int64 // app id -> version that moved its position last; missing: one up to since
+	rewritten int64            // newest version that did more than add files blindly; not above since at first
 	removed   []removal        // oldest first
 	since     int64            // removed holds everything of versions after this one
 	reshaped  int64            // version that changed metadata or protocol last, as far as is known; not above since at first
@@ -31,14 +34,18 @@ type Version struct {
 	Stamp    int64 // in-commit timestamp; 0: none
 	Engine   string
 	Requests []Request
+	open     bool // others may still come in: it must not be put
 	rebased  int64
 	moves    map[string]int64 // app id -> next offset
 }
 
 type removal struct {
 	version int64
-	path    string
+	file    Sum
 }
+
+// Open says whether requests may still come into the version: it must not be put yet.
+func (v *Version) Open() bool { return v.open }
 
 // Version gives the newest version that is known to be in the store, and the hash of its file.
 func (t *Table) Version() (int64, string) { return t.version, t.hash }
@@ -108,7 +115,7 @@ func (t *Table) admit(r *Request, plant Plant, again bool) Answer {
 	if newest := t.decided(); r.Planned && r.Read > newest && !again && !r.loose {
 		return Answer{Code: Conflict, Text: fmt.Sprintf("it was planned on version %d, and the table stands at %d: plan it again", r.Read, newest)}
 	}
-	if a := t.checkPlan(r); a.Code != Unknown {
+	if a := t.checkPlan(r); a.Code != Unknown && plant != NoPlanCheck {
 		return a
 	}
 	if r.Meta != shape.Meta || r.Proto != shape.Proto || r.Unread {
@@ -155,25 +162,68 @@ func (t *Table) checkPlan(r *Request) Answer {
 	if v := t.reshapedAt(); r.Read < v {
 		return Answer{Code: Reshaped, Text: fmt.Sprintf("it was planned on version %d, and version %d changed metadata or protocol: plan it again", r.Read, v)}
 	}
-	mine := make(map[string]bool, len(r.Removes))
+	if v := t.changedAt(r.All); r.Read < v {
+		return conflict("it stands on the whole table as of version %d, which version %d changed: plan it again", r.Read, v)
+	}
+	for _, id := range slices.Sorted(maps.Keys(r.Moves)) {
+		if v := t.movedAt(id); r.Read < v {
+			return conflict("it was planned on version %d, and version %d moved the position of %s: plan it again", r.Read, v, id)
+		}
+	}
+	return t.checkRemoves(r)
+}
+
+func conflict(format string, args ...any) Answer {
+	return Answer{Code: Conflict, Text: clip(fmt.Sprintf(format, args...))}
+}
+
+// checkRemoves refuses to remove a file that another version removes.
+func (t *Table) checkRemoves(r *Request) Answer {
+	mine := make(map[Sum]bool, len(r.Removes))
 	for _, p := range r.Removes {
 		mine[p] = true
 	}
 	for _, x := range t.removed {
-		if x.version > r.Read && mine[x.path] {
-			return Answer{Code: Conflict, Text: clip(fmt.Sprintf("version %d removed %s", x.version, x.path))}
+		if x.version > r.Read && mine[x.file] {
+			return conflict("version %d removed one of its files: plan it again", x.version)
 		}
 	}
 	for _, v := range t.pending {
 		for i := range v.Requests {
 			for _, p := range v.Requests[i].Removes {
 				if mine[p] {
-					return Answer{Code: Conflict, Text: clip(fmt.Sprintf("version %d removes %s", v.Number, p))}
+					return conflict("version %d removes one of its files: plan it again", v.Number)
 				}
 			}
 		}
 	}
 	return Answer{}
+}
+
+// changedAt is the newest version that a request of this extent has to know.
+func (t *Table) changedAt(all Extent) int64 {
+	switch all {
+	case AllCommits:
+		return t.decided()
+	case AllFiles:
+		for i := len(t.pending) - 1; i >= 0; i-- {
+			if slices.ContainsFunc(t.pending[i].Requests, func(r Request) bool { return !r.blind() }) {
+				return t.pending[i].Number
+			}
+		}
+		return t.rewritten
+	}
+	return -1
+}
+
+// movedAt is the newest version that moved a position.
+func (t *Table) movedAt(appID string) int64 {
+	for i := len(t.pending) - 1; i >= 0; i-- {
+		if _, ok := t.pending[i].moves[appID]; ok {
+			return t.pending[i].Number
+		}
+	}
+	return t.moved[appID]
 }
 
 // reshapedAt is the newest version that changed metadata or protocol.
@@ -188,10 +238,54 @@ func (t *Table) reshapedAt() int64 {
 	return t.reshaped
 }
 
-// decide puts the requests that fit into a new version v and gives each its answer.
+// batch decides requests: into the open version when there is one and they go in, else into a new one.
+func (t *Table) batch(c *Batch, plant Plant) []Answer {
+	v := t.reopened(c)
+	if v == nil {
+		v = &Version{TxnID: c.TxnID, Time: c.Time, Engine: c.Engine}
+	}
+	v.open = c.Open
+	return t.decide(v, c.Requests, plant, false)
+}
+
+// reopened takes the open version off the queue, as a copy, if the requests go into it; others close it. Versions do
+// not change: who holds the old one sees what it was.
+func (t *Table) reopened(c *Batch) *Version {
+	if len(t.pending) == 0 || !t.pending[len(t.pending)-1].open {
+		return nil
+	}
+	last := len(t.pending) - 1
+	v := *t.pending[last]
+	v.open = false
+	if !v.Fits(c.Requests) {
+		t.pending = append(slices.Clone(t.pending[:last]), &v)
+		return nil
+	}
+	t.pending = slices.Clone(t.pending[:last])
+	v.Requests, v.moves, v.Time = slices.Clone(v.Requests), maps.Clone(v.moves), max(v.Time, c.Time)
+	return &v
+}
+
+// Fits says whether more requests go into a version without passing the limits of one.
+func (v *Version) Fits(more []Request) bool {
+	size := 0
+	for _, list := range [][]Request{v.Requests, more} {
+		for i := range list {
+			if !list[i].Plain() {
+				return false
+			}
+			size += list[i].Size()
+		}
+	}
+	return len(v.Requests)+len(more) <= MaxBatchSize && size <= MaxBatch
+}
+
+// decide puts the requests that fit into a version v, behind all others, and gives each its answer.
 func (t *Table) decide(v *Version, requests []Request, plant Plant, again bool) []Answer {
 	v.Number = t.version + int64(len(t.pending)) + 1
-	v.moves = map[string]int64{}
+	if v.moves == nil {
+		v.moves = map[string]int64{}
+	}
 	t.pending = append(t.pending, v)
 	answers := make([]Answer, len(requests))
 	for i := range requests {
@@ -230,6 +324,9 @@ func (t *Table) take(v *Version, r *Request) {
 		if t.fences[id] == 0 {
 			delete(t.fences, id)
 		}
+	}
+	for id, at := range r.Moves {
+		v.moves[id] = at
 	}
 	v.Requests = append(v.Requests, *r)
 }
@@ -270,12 +367,15 @@ func (t *Table) published(c *PublishedAt) bool {
 	t.pending = t.pending[1:]
 	t.version, t.hash = v.Number, c.Hash
 	for id, at := range v.moves {
-		t.positions[id] = at
+		t.positions[id], t.moved[id] = at, v.Number
 	}
 	for i := range v.Requests {
 		r := &v.Requests[i]
 		if r.Change != nil {
 			t.shape, t.reshaped = *r.Change, v.Number
+		}
+		if !r.blind() {
+			t.rewritten = v.Number
 		}
 		t.remove(v.Number, r.Removes)
 		t.remember(r.ID, Answer{Code: Published, Version: v.Number})
@@ -283,8 +383,8 @@ func (t *Table) published(c *PublishedAt) bool {
 	return true
 }
 
-func (t *Table) remove(version int64, paths []string) {
-	for _, p := range paths {
+func (t *Table) remove(version int64, files []Sum) {
+	for _, p := range files {
 		t.removed = append(t.removed, removal{version, p})
 	}
 	for len(t.removed) > MaxRemoved {
@@ -305,7 +405,10 @@ func (t *Table) foreign(c *Foreign, plant Plant) bool {
 	t.version, t.hash = c.Version, c.Hash
 	t.stamp = max(t.stamp, c.Stamp)
 	for id, at := range c.Positions {
-		t.positions[id] = at
+		t.positions[id], t.moved[id] = at, c.Version
+	}
+	if !c.Blind {
+		t.rewritten = c.Version
 	}
 	t.remove(c.Version, c.Removed)
 	if c.Reshaped {
@@ -315,7 +418,7 @@ func (t *Table) foreign(c *Foreign, plant Plant) bool {
 	t.pending = nil
 	for _, v := range old {
 		// The content can be another one, so it gets another id: whoever finds it knows which one it is.
-		n := &Version{TxnID: fmt.Sprintf("%s.%d", baseID(v), v.rebased+1), Time: v.Time, Engine: v.Engine, rebased: v.rebased + 1}
+		n := &Version{TxnID: fmt.Sprintf("%s.%d", baseID(v), v.rebased+1), Time: v.Time, Engine: v.Engine, open: v.open, rebased: v.rebased + 1}
 		t.decide(n, v.Requests, plant, true)
 	}
 	return true

@@ -1,55 +1,108 @@
 package publish
 
 import (
+	"slices"
 	"time"
 
 	"github.com/ledgerlake/ledgerlake/committer/raft/fsm"
 )
 
-// propose makes a version out of what waits, one at a time. While versions are on their way into the store, the
-// queue fills: the slower the store, the larger the versions.
+// propose makes a version out of what waits, one at a time. While a version is on its way into the store, the queue
+// fills: the slower the store, the larger the versions. What becomes the next one is decided when the store is free.
+//
+// Who asked for an early answer does not wait for that: the requests go into a version that stays open, which the store
+// sees as one when its turn comes. So their rate does not depend on the store, until the open version is full.
 func (m *Machine) propose(now time.Time) {
-	if m.work == adopting || m.work == reopening {
-		return
-	}
-	ahead := len(m.ahead())
-	for m.batches == 0 && len(m.queue) > 0 && ahead < m.cfg.MaxPending {
-		if due := m.since.Add(m.linger()); ahead == 0 && now.Before(due) && len(m.queue) < min(m.crowd, fsm.MaxBatchSize) {
-			m.out = append(m.out, Wake{At: due})
+	for m.batches == 0 && m.work != adopting && m.work != reopening {
+		closed, open := m.closed()
+		free := len(closed) < m.cfg.MaxPending
+		switch {
+		case free && len(closed) == 0 && !m.gathered(now, open):
+			return
+		case free && (open != nil || len(m.queue) > 0):
+			if len(m.queue) == 0 && now.Before(m.sealAt) {
+				m.wake(m.sealAt)
+				return
+			}
+		case !free && m.early():
+		default:
 			return
 		}
-		batch := m.fill()
-		if len(batch) == 0 {
+		batch := m.fill(open, !free)
+		if len(batch) == 0 && (open == nil || !free) {
+			if len(m.queue) > 0 && !free {
+				return // nothing more goes into the open version
+			}
 			continue // all were answered or held; the queue is shorter
 		}
-		c := &fsm.Batch{Table: m.table, TxnID: m.cfg.NewID(), Time: m.cfg.Wall(), Engine: m.cfg.Engine, Requests: batch}
+		c := &fsm.Batch{Table: m.table, TxnID: m.cfg.NewID(), Time: m.cfg.Wall(), Engine: m.cfg.Engine, Requests: batch, Open: !free}
 		m.batches++
 		m.since = now
 		m.out = append(m.out, Propose{Command: c})
 	}
 }
 
-// linger is how long the first request of a version waits for the others that were there the last time: they come
-// as soon as their answers have reached them. It is a small part of what a put takes.
-func (m *Machine) linger() time.Duration {
-	if m.cfg.Linger == 0 {
-		return 0
-	}
-	return max(m.cfg.Linger, min(m.took/4, maxLinger))
+// early says whether somebody in the queue waits for a decision alone.
+func (m *Machine) early() bool {
+	return slices.ContainsFunc(m.queue, func(e *entry) bool { return e.early })
 }
 
-const maxLinger = 20 * time.Millisecond
+// gathered says whether those are there who shared the last version or waited behind it: they come as soon as their
+// answers have reached them. It is waited for them as long as they keep coming, and never for so long that two smaller
+// versions would have been faster.
+func (m *Machine) gathered(now time.Time, open *fsm.Version) bool {
+	there := len(m.queue)
+	if open != nil {
+		there += len(open.Requests)
+	}
+	if there == 0 || there >= min(m.crowd, fsm.MaxBatchSize) || m.cfg.Linger == 0 {
+		return true
+	}
+	quiet := max(m.cfg.Linger, min(m.took/8, maxQuiet)) // without another one
+	limit := max(m.cfg.Linger, min(m.took/2, maxGather))
+	due := m.since.Add(limit)
+	if at := later(m.since, m.arrived).Add(quiet); at.Before(due) {
+		due = at
+	}
+	if !now.Before(due) {
+		return true
+	}
+	m.wake(due)
+	return false
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+const (
+	maxQuiet  = 20 * time.Millisecond
+	maxGather = 100 * time.Millisecond
+)
 
 // fill takes requests off the queue in their order. One that would be refused is held until the store was asked
-// for foreign versions, which could be the reason. A request that does more than append is alone.
-func (m *Machine) fill() []fsm.Request {
+// for foreign versions, which could be the reason. A request that does more than append is alone: not in the open
+// version, nor in one that is to stay open.
+func (m *Machine) fill(open *fsm.Version, stays bool) []fsm.Request {
 	var batch []fsm.Request
 	moved := map[string]bool{} // applications that requests before in this batch move
-	size := 0
-	for len(m.queue) > 0 && len(batch) < fsm.MaxBatchSize {
+	size, count := 0, 0
+	if open != nil {
+		for i := range open.Requests {
+			size += open.Requests[i].Size()
+		}
+		count = len(open.Requests)
+	}
+	for len(m.queue) > 0 && count+len(batch) < fsm.MaxBatchSize {
 		e := m.queue[0]
 		n := e.req.Size()
-		if len(batch) > 0 && (size+n > fsm.MaxBatch || !e.req.Plain() || !batch[0].Plain()) {
+		if (count > 0 || len(batch) > 0) && size+n > fsm.MaxBatch {
+			break
+		}
+		if !e.req.Plain() && (stays || count > 0 || len(batch) > 0) || len(batch) > 0 && !batch[0].Plain() {
 			break
 		}
 		m.queue = m.queue[1:]

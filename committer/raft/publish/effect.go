@@ -89,6 +89,7 @@ const (
 	NoPlant Plant = iota
 	NoReadBack
 	NoFinish
+	PutOpen
 )
 
 // Config are the settings of a Machine.
@@ -96,11 +97,12 @@ type Config struct {
 	Engine string        // commitInfo.engineInfo
 	NewID  func() string // unique ids of versions
 	Wall   func() int64  // the time of day for commitInfo, ms; nothing else depends on it
-	// Linger is how long the first request of a version waits for others, when there were others the last time; a slow
-	// store makes it longer, up to 20 ms. 0: not at all.
+	// Linger is how long the first request of a version waits for others, when there were others the last time. With a slow
+	// store it waits longer, as long as they keep coming: see gathered. 0: not at all.
 	Linger time.Duration
-	// MaxPending is the number of versions that may be decided ahead of the store. Default 1: while one is on its way
+	// MaxPending is the number of closed versions that may be decided ahead of the store. Default 1: while one is on its way
 	// all others wait for the next, so that versions are few and large; a second one would share the same requests.
+	// Behind them one more may be open, for those who asked for early answers.
 	MaxPending int
 	MaxWaiting int           // requests that may wait
 	Verify     time.Duration // after this long without a look at the base, it is read before the next put

@@ -40,6 +40,9 @@ type Machine struct {
 	looking  []*entry      // ... which is under way
 	since    time.Time     // when the oldest request of queue came, or a version was published after that
 	crowd    int           // requests that waited or were answered when the last version was published
+	arrived  time.Time     // when the last request came
+	sealAt   time.Time     // not before: a close of the open version alone was refused by the log
+	wakeAt   time.Time     // earliest time for which this step wants a Wake
 	putAt    time.Time     // when the last Put began
 	took     time.Duration // how long it took
 	batches  int           // proposed and not answered
@@ -108,7 +111,7 @@ func (m *Machine) enqueue(now time.Time, e *entry) {
 	if len(m.queue) == 0 {
 		m.since = now
 	}
-	m.queue = append(m.queue, e)
+	m.queue, m.arrived = append(m.queue, e), now
 }
 
 // Tick lets time pass.
@@ -119,6 +122,9 @@ func (m *Machine) Proposed(now time.Time, c fsm.Command, res fsm.Result, err err
 	switch c := c.(type) {
 	case *fsm.Batch:
 		m.batches--
+		if err != nil && len(c.Requests) == 0 {
+			m.sealAt = now.Add(m.cfg.RetryBase)
+		}
 		m.decided(c, res, err)
 	case *fsm.Foreign:
 		if m.work == adopting {
@@ -254,11 +260,22 @@ func (m *Machine) fail(now time.Time, err error) {
 // step does all that can be done now and gives the effects.
 func (m *Machine) step(now time.Time) []Effect {
 	m.catchUp()
+	m.wakeAt = time.Time{}
 	m.propose(now)
 	m.advance(now)
 	out := m.out
+	if !m.wakeAt.IsZero() {
+		out = append(out, Wake{At: m.wakeAt})
+	}
 	m.out = nil
 	return out
+}
+
+// wake asks for a Tick at a time, the earliest of all that are asked for in one step.
+func (m *Machine) wake(at time.Time) {
+	if m.wakeAt.IsZero() || at.Before(m.wakeAt) {
+		m.wakeAt = at
+	}
 }
 
 // catchUp follows a base that moved: what is in the base is in the store.
@@ -268,11 +285,20 @@ func (m *Machine) catchUp() {
 	}
 }
 
-// ahead gives the versions that are decided and not in the store as far as is known.
+// ahead gives the versions that are decided and not in the store as far as is known. The last one may be open.
 func (m *Machine) ahead() []*fsm.Version {
 	p := m.view.Pending()
 	for len(p) > 0 && p[0].Number <= m.done {
 		p = p[1:]
 	}
 	return p
+}
+
+// closed gives those of them that may be put, and the one behind them that is open, if there is one.
+func (m *Machine) closed() (closed []*fsm.Version, open *fsm.Version) {
+	p := m.ahead()
+	if n := len(p) - 1; n >= 0 && p[n].Open() && m.cfg.Plant != PutOpen {
+		return p[:n], p[n]
+	}
+	return p, nil
 }

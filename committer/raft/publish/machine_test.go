@@ -9,6 +9,7 @@ import (
 
 	"github.com/ledgerlake/ledgerlake/committer/raft/fsm"
 	"github.com/ledgerlake/ledgerlake/committer/raft/publish"
+	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/objstore"
 )
 
@@ -167,6 +168,75 @@ func TestEarlyAnswers(t *testing.T) {
 	r.want("a", fsm.Published, 5)
 }
 
+// Early answers do not wait for the store: what comes while a put is under way is decided into one open version, which is
+// closed and put when its turn comes (I5), with those who wait for the store too.
+func TestEarlyAnswersWhileTheStoreIsBusy(t *testing.T) {
+	r := newRig(t, publish.Config{})
+	r.submitTo("a", 0, 1, true)
+	r.verified()
+	put := next[publish.Put](r)
+	for i := int64(1); i < 100; i++ {
+		r.submitTo(fmt.Sprint("b", i), i, i+1, true)
+		r.want(fmt.Sprint("b", i), fsm.Pending, 6)
+	}
+	r.submitTo("c", 100, 101, false)
+	if len(r.sent) > 0 {
+		t.Fatalf("the open version is put: %+v", r.sent)
+	}
+	r.do(r.m.PutDone(r.now, put.Version, nil))
+	put = next[publish.Put](r)
+	r.submitTo("d", 101, 102, true) // behind it: what is being put is closed
+	r.want("d", fsm.Pending, 7)
+	r.do(r.m.PutDone(r.now, put.Version, nil))
+	r.want("c", fsm.Published, 6)
+	if c, err := deltalog.ParseCommit(put.Data, "6"); err != nil || c.Txns[0].Version != 100 {
+		t.Errorf("version 6: %+v, %v", c, err)
+	}
+	if put = next[publish.Put](r); put.Version != 7 {
+		t.Errorf("then version %d", put.Version)
+	}
+}
+
+// A store that stands still: early answers end with the open version, and what does not go into it waits (I8).
+func TestOpenVersionIsBounded(t *testing.T) {
+	r := newRig(t, publish.Config{})
+	r.submitTo("a", 0, 1, true)
+	r.verified()
+	put := next[publish.Put](r)
+	n := int64(fsm.MaxBatchSize) + 10
+	for i := int64(1); i <= n; i++ {
+		r.submitTo(fmt.Sprint("b", i), i, i+1, true)
+	}
+	if got := int64(len(r.reply)) - 1; got != fsm.MaxBatchSize {
+		t.Errorf("%d early answers while the store stands still", got)
+	}
+	r.do(r.m.PutDone(r.now, put.Version, nil))
+	r.want(fmt.Sprint("b", n), fsm.Pending, 7) // the store is asked for version 6, which makes room
+	next[publish.Put](r)
+}
+
+// A new leader closes and publishes the version that the one before left open.
+func TestOpenVersionOfAnOldLeader(t *testing.T) {
+	old := newRig(t, publish.Config{})
+	old.submitTo("a", 0, 1, true)
+	old.verified()
+	old.submitTo("b", 1, 2, true)
+	old.want("b", fsm.Pending, 6)
+	r := &rig{t: t, state: old.state, now: old.now, ids: 100, reply: map[string]publish.Reply{}}
+	r.m = publish.New(publish.Config{NewID: func() string { return "y" }}, "t", r)
+	r.do(r.m.Tick(r.now))
+	r.verified()
+	for v := int64(5); v <= 6; v++ {
+		put := next[publish.Put](r)
+		if put.Version != v {
+			t.Fatalf("puts version %d, want %d", put.Version, v)
+		}
+		r.do(r.m.PutDone(r.now, v, nil))
+	}
+	r.submitTo("b", 1, 2, false)
+	r.want("b", fsm.Published, 6)
+}
+
 // I8: waiting requests are bounded; a repeated id takes no second place.
 func TestTooManyWait(t *testing.T) {
 	r := newRig(t, publish.Config{MaxWaiting: 2})
@@ -259,7 +329,7 @@ func TestStagedActions(t *testing.T) {
 }
 
 // Writers that commit one after the other share each version: those that came during a put wait for those who are answered
-// by it, as long as a small part of the put.
+// by it, as long as they keep coming and a part of the put at most.
 func TestOneCrowd(t *testing.T) {
 	r := newRig(t, publish.Config{Linger: 2 * time.Millisecond})
 	r.submitTo("a", 0, 1, false)
@@ -280,7 +350,41 @@ func TestOneCrowd(t *testing.T) {
 	r.want("b", fsm.Published, 6)
 	r.want("c", fsm.Published, 6)
 	r.submitTo("d", 3, 4, false)
-	r.now = r.now.Add(10 * time.Millisecond) // a quarter of the put before
+	r.now = r.now.Add(10 * time.Millisecond) // the other is not coming back
 	r.do(r.m.Tick(r.now))
 	next[publish.Put](r)
+}
+
+// They are waited for as long as they keep coming, and not for longer than half a put.
+func TestGathering(t *testing.T) {
+	r := newRig(t, publish.Config{Linger: 2 * time.Millisecond})
+	at := int64(0)
+	come := func(after time.Duration) {
+		r.now = r.now.Add(after)
+		r.submitTo(fmt.Sprint("r", at), at, at+1, false)
+		at++
+	}
+	come(0)
+	r.verified()
+	for range 20 {
+		come(0)
+	}
+	r.now = r.now.Add(80 * time.Millisecond)
+	r.do(r.m.PutDone(r.now, next[publish.Put](r).Version, nil))
+	come(0)
+	put := next[publish.Put](r) // all are there
+	r.now = r.now.Add(80 * time.Millisecond)
+	r.do(r.m.PutDone(r.now, put.Version, nil))
+	for range 8 { // of 21; the clock runs from the first of them on
+		come(5 * time.Millisecond)
+	}
+	if len(r.sent) > 0 {
+		t.Fatalf("they keep coming, and it does not wait: %+v", r.sent)
+	}
+	r.now = r.now.Add(5 * time.Millisecond)
+	r.do(r.m.Tick(r.now))
+	put = next[publish.Put](r) // half a put is over
+	if c, err := deltalog.ParseCommit(put.Data, "7"); err != nil || c.Txns[0].Version != 29 {
+		t.Errorf("version 7: %+v, %v", c, err)
+	}
 }

@@ -15,12 +15,12 @@ func (m *Machine) advance(now time.Time) {
 	if m.work != idle {
 		return
 	}
-	ahead := m.ahead()
+	ahead, _ := m.closed()
 	if len(ahead) == 0 && len(m.held) == 0 {
 		return
 	}
 	if now.Before(m.retryAt) {
-		m.out = append(m.out, Wake{At: m.retryAt})
+		m.wake(m.retryAt)
 		return
 	}
 	switch {
@@ -49,7 +49,7 @@ func (m *Machine) put(now time.Time, staged []byte) {
 	if err != nil {
 		m.work = idle
 		m.fail(now, err)
-		m.out = append(m.out, Wake{At: m.retryAt})
+		m.wake(m.retryAt)
 		return
 	}
 	m.work, m.data, m.putAt = putting, data, now
@@ -171,11 +171,12 @@ func (m *Machine) published(now time.Time, data []byte) {
 	}
 	m.out = append(m.out, Propose{Command: &fsm.PublishedAt{Table: m.table, Version: v.Number, TxnID: v.TxnID, Hash: m.doneHash}},
 		Stored{Version: v.Number, Data: data, Requests: len(v.Requests)})
-	// Whoever came during the put waits a moment for those who are answered now: else the writers would be two crowds, each
-	// of which waits for a version of the other before its own.
-	m.crowd, m.since = len(v.Requests)+len(m.queue), now
+	// Whoever came during the put waits a moment for those who are answered now (gathered): else the writers would be two
+	// crowds, each of which waits for a version of the other before its own.
+	m.crowd, m.since, m.arrived = len(m.queue), now, now
 	for i := range v.Requests {
 		if id := v.Requests[i].ID; m.waiting[id] != nil {
+			m.crowd++
 			m.reply(id, fsm.Answer{Code: fsm.Published, Version: v.Number})
 		}
 	}

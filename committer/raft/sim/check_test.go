@@ -19,6 +19,7 @@ type checker struct {
 	answers   map[string]fsm.Answer
 	early     map[string]bool // told before they were published
 	results   map[int]string  // log index -> result, the same on every node
+	rewritten int64           // version that removed files or changed metadata last
 	acked     int
 	refused   int
 }
@@ -60,6 +61,13 @@ func (c *checker) version(v int64, x *deltalog.Content) {
 		}
 	}
 	moved := map[int32]int64{}
+	if x.Info.Operation == restoreOperation {
+		c.restored(v, x)
+		return
+	}
+	if len(x.Removes) > 0 || x.Metadata != nil {
+		c.rewritten = v
+	}
 	for i := range x.Adds {
 		c.add(v, &x.Adds[i], moved)
 	}
@@ -72,6 +80,31 @@ func (c *checker) version(v int64, x *deltalog.Content) {
 	}
 	for p := range moved {
 		c.w.fail("version %d has rows of partition %d and no position", v, p) // I3
+	}
+}
+
+// restored checks a version that sets a position: it must be what it was when the restore was planned, and what the
+// restore stands on must be as it was (I3).
+func (c *checker) restored(v int64, x *deltalog.Content) {
+	var p int32
+	var was, to int64
+	var all string
+	id, rest, _ := strings.Cut(x.Adds[0].Path, "/")
+	if _, err := fmt.Sscanf(rest, "%d/%d-%d/%s", &p, &was, &to, &all); err != nil || len(x.Txns) != 1 || x.Txns[0].Version != to-1 {
+		c.w.fail("version %d restores %s with %+v", v, x.Adds[0].Path, x.Txns)
+		return
+	}
+	if old, twice := c.in[id]; twice {
+		c.w.fail("request %s is in version %d and in version %d", id, old, v)
+	}
+	c.in[id] = v
+	if c.positions[p] != was {
+		c.w.fail("version %d sets partition %d from %d to %d, and it stands at %d", v, p, was, to, c.positions[p])
+	}
+	c.positions[p] = to
+	read := *x.Info.ReadVersion
+	if all == extents[fsm.AllFiles] && c.rewritten > read || all == extents[fsm.AllCommits] && v != read+1 {
+		c.w.fail("version %d stands on all of version %d (%s), and version %d changed it", v, read, all, c.rewritten)
 	}
 }
 

@@ -104,6 +104,8 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 		"no range check":           {fsmPlant: fsm.NoRangeCheck},
 		"no read-back":             {publishPlan: publish.NoReadBack},
 		"no finish on new leaders": {publishPlan: publish.NoFinish},
+		"no check of plans":        {fsmPlant: fsm.NoPlanCheck},
+		"put of an open version":   {publishPlan: publish.PutOpen},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := play(1, 2000, o)

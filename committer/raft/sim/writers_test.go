@@ -28,6 +28,7 @@ type writer struct {
 	early       bool               // the current request asks for an early answer
 	staged      bool               // its actions lie in the store
 	meta        *deltalog.Metadata // of the current request, when it changes it
+	removes     []string           // of the current request
 	ahead       int64              // where the partition stands by early answers
 }
 
@@ -68,17 +69,38 @@ func (x *writer) next() {
 		x.pausedUntil = w.now + w.between(500, 4000)
 	}
 	x.left--
+	x.removes = nil
 	x.sent, x.early, x.staged = 0, x.w.rng.IntN(5) == 0, x.w.rng.IntN(6) == 0
 	switch kind := w.rng.IntN(16); {
 	case kind < 2 && len(w.store.live) > 1:
 		x.optimize()
 	case kind == 2:
 		x.alter()
+	case kind == 3 && x.id > 0:
+		x.restore()
 	default:
 		x.append()
 	}
 	w.after(w.between(0, 60), x.send)
 }
+
+// restore sets the partition back, as of what the table holds now: its file says from where to where.
+func (x *writer) restore() {
+	s, id := x.w.store, fsm.AppID(app, x.partition)
+	was := s.positions[id]
+	if was == 0 {
+		x.append()
+		return
+	}
+	to := x.w.rng.Int64N(was)
+	x.cur = &fsm.Request{ID: x.w.id("r"), Operation: restoreOperation, Planned: true, Read: s.newest, Moves: map[string]int64{id: to},
+		All: fsm.Extent(x.w.rng.IntN(3))}
+	x.adds, x.ahead = []string{fmt.Sprintf("%s/%d/%d-%d/%s", x.cur.ID, x.partition, was, to, extents[x.cur.All])}, 0
+}
+
+const restoreOperation = "RESTORE"
+
+var extents = []string{"files", "all-files", "all-commits"}
 
 func (x *writer) append() {
 	s := x.w.store
@@ -97,7 +119,11 @@ func (x *writer) optimize() {
 	s := x.w.store
 	live := sortedKeys(s.live)
 	i := x.w.rng.IntN(len(live) - 1)
-	x.cur = &fsm.Request{ID: x.w.id("r"), Operation: "OPTIMIZE", Planned: true, Read: s.newest, Removes: live[i : i+2 : i+2]}
+	x.cur = &fsm.Request{ID: x.w.id("r"), Operation: "OPTIMIZE", Planned: true, Read: s.newest}
+	x.removes = live[i : i+2 : i+2]
+	for _, p := range x.removes {
+		x.cur.Removes = append(x.cur.Removes, fsm.SumOf(p))
+	}
 	x.adds = []string{x.cur.ID + "/optimized"}
 }
 
@@ -138,7 +164,7 @@ func (x *writer) prepare() fsm.Request {
 		r.Change = &change
 		line("add", map[string]any{"path": r.ID + "/altered", "size": 1, "partitionValues": map[string]any{}, "modificationTime": 1, "dataChange": false})
 	}
-	for _, p := range r.Removes {
+	for _, p := range x.removes {
 		line("remove", map[string]any{"path": p, "dataChange": false})
 	}
 	for _, p := range x.adds {
