@@ -13,7 +13,8 @@ import (
 //	1  2026-11: first
 //	2  2026-11: requests have staged actions, metrics and a plan; tables know when their shape changed
 //	3  2026-11: requests whose body nobody has read; a plan above all that is decided is refused
-//	4  2026-11: removed files as sums; versions that stay open; plans that set positions and stand on the whole table
+//	4  2026-11: removed files as sums; versions that stay open; plans that set positions and stand on the whole table;
+//	           a batch says what was published
 const (
 	format    = 4
 	oldFormat = 1 // still read

@@ -51,6 +51,8 @@ type Batch struct {
 	// Open leaves the version open: the next Batch adds to it. So requests are decided while the store is busy with the version
 	// before, and the store is asked for one version all the same. An open version is never put.
 	Open bool
+	// Done says first that a version is in the store: one entry of the log, and one sync of each disk, for both. nil: nothing.
+	Done *PublishedAt
 }
 
 // PublishedAt says that the first pending version is in the store.

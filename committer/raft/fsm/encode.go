@@ -26,7 +26,7 @@ func Decode(b []byte) (Command, error) {
 	case kindBatch:
 		c = decodeBatch(r, table)
 	case kindPublished:
-		c = &PublishedAt{Table: table, Version: r.int(), TxnID: r.str(), Hash: r.str()}
+		c = decodePublished(r, table)
 	case kindForeign:
 		f := &Foreign{Table: table, Version: r.int(), Hash: r.str(), Stamp: r.int(), Positions: r.numbers(),
 			Removed: r.sums(), Shape: decodeShape(r), Reshaped: r.bool()}
@@ -85,6 +85,10 @@ func (c *Batch) encode(w *writer) {
 		c.Requests[i].encode(w)
 	}
 	w.bool(c.Open)
+	w.bool(c.Done != nil)
+	if c.Done != nil {
+		c.Done.encode(w)
+	}
 }
 
 func decodeBatch(r *reader, table string) *Batch {
@@ -94,8 +98,15 @@ func decodeBatch(r *reader, table string) *Batch {
 	}
 	if r.format >= 4 {
 		c.Open = r.bool()
+		if r.bool() {
+			c.Done = decodePublished(r, table)
+		}
 	}
 	return c
+}
+
+func decodePublished(r *reader, table string) *PublishedAt {
+	return &PublishedAt{Table: table, Version: r.int(), TxnID: r.str(), Hash: r.str()}
 }
 
 func (c *PublishedAt) encode(w *writer) {

@@ -412,6 +412,9 @@ func randomCommand(rng *rand.Rand, s *fsm.State, i int) fsm.Command {
 	}
 	b := &fsm.Batch{Table: name, TxnID: fmt.Sprint("x", i), Time: rng.Int64N(1000), Engine: "e"}
 	b.Open = rng.IntN(3) == 0
+	if p := tab.Pending(); len(p) > 0 && rng.IntN(3) == 0 {
+		b.Done = &fsm.PublishedAt{Table: name, Version: p[0].Number, TxnID: p[0].TxnID, Hash: fmt.Sprint(i)}
+	}
 	for j := range rng.IntN(4) {
 		p := rng.Int32N(3)
 		at, _ := tab.Position(fsm.AppID("app", p))

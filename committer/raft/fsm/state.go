@@ -37,6 +37,7 @@ func Planted(p Plant) *State {
 type Result struct {
 	Applied bool     // false: the command came too late or too early, and changed nothing
 	Answers []Answer // of a Batch, one a request
+	Done    bool     // of a Batch: its Done was applied
 	Epoch   int64    // of a Lease
 	Text    string   // why it was not applied
 }
@@ -60,7 +61,8 @@ func (s *State) Apply(c Command) Result {
 	case *Lease:
 		return t.lease(c)
 	case *Batch:
-		return Result{Applied: true, Answers: t.batch(c, s.plant)}
+		done := c.Done != nil && t.published(c.Done)
+		return Result{Applied: true, Done: done, Answers: t.batch(c, s.plant)}
 	case *PublishedAt:
 		return Result{Applied: t.published(c)}
 	case *Foreign:

@@ -35,7 +35,8 @@ func (m *Machine) propose(now time.Time) {
 			}
 			continue // all were answered or held; the queue is shorter
 		}
-		c := &fsm.Batch{Table: m.table, TxnID: m.cfg.NewID(), Time: m.cfg.Wall(), Engine: m.cfg.Engine, Requests: batch, Open: !free}
+		c := &fsm.Batch{Table: m.table, TxnID: m.cfg.NewID(), Time: m.cfg.Wall(), Engine: m.cfg.Engine, Requests: batch, Open: !free, Done: m.tell}
+		m.tell = nil
 		m.batches++
 		m.since = now
 		m.out = append(m.out, Propose{Command: c})
@@ -59,8 +60,7 @@ func (m *Machine) gathered(now time.Time, open *fsm.Version) bool {
 		return true
 	}
 	quiet := max(m.cfg.Linger, min(m.took/8, maxQuiet)) // without another one
-	limit := max(m.cfg.Linger, min(m.took/2, maxGather))
-	due := m.since.Add(limit)
+	due := m.since.Add(m.patience())
 	if at := later(m.since, m.arrived).Add(quiet); at.Before(due) {
 		due = at
 	}
@@ -69,6 +69,14 @@ func (m *Machine) gathered(now time.Time, open *fsm.Version) bool {
 	}
 	m.wake(due)
 	return false
+}
+
+// patience is how long it is waited for others at most.
+func (m *Machine) patience() time.Duration {
+	if m.cfg.Linger == 0 {
+		return 0
+	}
+	return max(m.cfg.Linger, min(m.took/2, maxGather))
 }
 
 func later(a, b time.Time) time.Time {

@@ -48,7 +48,9 @@ type Machine struct {
 	batches  int           // proposed and not answered
 	done     int64
 	doneHash string
-	seen     time.Time // when done was last known to be in the store
+	tell     *fsm.PublishedAt // what the log is still to be told, with the next batch
+	tellAt   time.Time        // ... or alone, at this time
+	seen     time.Time        // when done was last known to be in the store
 	work     work
 	head     *fsm.Version // that is being put or read
 	data     []byte
@@ -125,6 +127,9 @@ func (m *Machine) Proposed(now time.Time, c fsm.Command, res fsm.Result, err err
 		if err != nil && len(c.Requests) == 0 {
 			m.sealAt = now.Add(m.cfg.RetryBase)
 		}
+		if c.Done != nil {
+			m.told(c.Done, res.Done, err)
+		}
 		m.decided(c, res, err)
 	case *fsm.Foreign:
 		if m.work == adopting {
@@ -136,15 +141,29 @@ func (m *Machine) Proposed(now time.Time, c fsm.Command, res fsm.Result, err err
 			m.rebased(now)
 		}
 	case *fsm.PublishedAt:
-		switch key := m.staged[c.Version]; {
-		case err != nil || !res.Applied: // the log does not know: find the version in the store once more
-			m.done, m.doneHash = m.view.Version()
-		case key != "":
-			m.out = append(m.out, Unstage{Key: key})
-		}
-		delete(m.staged, c.Version)
+		m.told(c, res.Applied, err)
 	}
 	return m.step(now)
+}
+
+// told follows what the log was told of a version in the store.
+func (m *Machine) told(c *fsm.PublishedAt, applied bool, err error) {
+	switch key := m.staged[c.Version]; {
+	case err != nil || !applied: // the log does not know: find the version in the store once more
+		m.tell = nil
+		m.done, m.doneHash = m.view.Version()
+	case key != "":
+		m.out = append(m.out, Unstage{Key: key})
+	}
+	delete(m.staged, c.Version)
+}
+
+// tellNow tells the log alone, before it is told something that stands on it.
+func (m *Machine) tellNow() {
+	if m.tell != nil {
+		m.out = append(m.out, Propose{Command: m.tell})
+		m.tell = nil
+	}
 }
 
 // Reopened tells that the table was read anew and is applied here, or why not.
@@ -262,6 +281,11 @@ func (m *Machine) step(now time.Time) []Effect {
 	m.catchUp()
 	m.wakeAt = time.Time{}
 	m.propose(now)
+	if m.tell != nil && !now.Before(m.tellAt) {
+		m.tellNow()
+	} else if m.tell != nil {
+		m.wake(m.tellAt)
+	}
 	m.advance(now)
 	out := m.out
 	if !m.wakeAt.IsZero() {

@@ -118,6 +118,7 @@ func (m *Machine) GetDone(now time.Time, version int64, data []byte, err error) 
 		m.fail(now, err)
 	case was == verifying && (missing || fsm.HashOf(data) != m.baseHash):
 		m.work = reopening
+		m.tellNow()
 		m.out = append(m.out, Reopen{Version: m.base, Hash: m.baseHash})
 	case was == verifying:
 		m.seen = now
@@ -156,6 +157,7 @@ func (m *Machine) found(now time.Time, version int64, data []byte) {
 		return
 	}
 	m.work = adopting
+	m.tellNow()
 	m.out = append(m.out, Propose{Command: f})
 }
 
@@ -169,8 +171,9 @@ func (m *Machine) published(now time.Time, data []byte) {
 	if s, ok := v.Staged(); ok {
 		m.staged[v.Number] = s.Key
 	}
-	m.out = append(m.out, Propose{Command: &fsm.PublishedAt{Table: m.table, Version: v.Number, TxnID: v.TxnID, Hash: m.doneHash}},
-		Stored{Version: v.Number, Data: data, Requests: len(v.Requests)})
+	m.tellNow() // of the one before
+	m.tell, m.tellAt = &fsm.PublishedAt{Table: m.table, Version: v.Number, TxnID: v.TxnID, Hash: m.doneHash}, now.Add(2*m.patience())
+	m.out = append(m.out, Stored{Version: v.Number, Data: data, Requests: len(v.Requests)})
 	// Whoever came during the put waits a moment for those who are answered now (gathered): else the writers would be two
 	// crowds, each of which waits for a version of the other before its own.
 	m.crowd, m.since, m.arrived = len(m.queue), now, now
