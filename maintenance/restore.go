@@ -29,6 +29,9 @@ type RestoreOptions struct {
 	KeepPositions bool
 	// DryRun says what would be done.
 	DryRun bool
+	// Commit puts the older content in place, such as through a group of committers. Its conflicts are those of the default,
+	// the table's own Log.Commit.
+	Commit func(ctx context.Context, c deltalog.Commit) (deltalog.Version, error)
 	// Clock gives the time of the commit. Default time.Now.
 	Clock func() time.Time
 }
@@ -121,6 +124,9 @@ func Restore(ctx context.Context, t *table.Table, opts RestoreOptions) (RestoreR
 	if opts.Clock == nil {
 		opts.Clock = time.Now
 	}
+	if opts.Commit == nil {
+		opts.Commit = t.Log.Commit
+	}
 	r := &restorer{t: t, opts: opts}
 	r.report.DryRun = opts.DryRun
 	if err := r.run(ctx); err != nil {
@@ -186,7 +192,7 @@ func (r *restorer) try(ctx context.Context, target *deltalog.Snapshot) (again bo
 	if r.report.Version = snap.Version(); r.opts.DryRun || empty(c) {
 		return false, nil
 	}
-	at, err := r.t.Log.Commit(ctx, c)
+	at, err := r.opts.Commit(ctx, c)
 	if err == nil {
 		r.report.Version = at
 		_, err = r.t.Refresh(ctx)
@@ -210,7 +216,7 @@ func (r *restorer) plan(snap, target *deltalog.Snapshot) (deltalog.Commit, error
 	now := r.opts.Clock().UnixMilli()
 	rep := &r.report
 	*rep = RestoreReport{DryRun: r.opts.DryRun, From: snap.Version(), To: target.Version(), Files: filesOf(target)}
-	c := deltalog.Commit{ReadVersion: snap.Version(), ReadAll: true, Operation: "RESTORE",
+	c := deltalog.Commit{ReadVersion: snap.Version(), Incarnation: snap.Metadata().ID, ReadAll: true, Operation: "RESTORE",
 		Parameters: map[string]string{"version": strconv.FormatInt(int64(target.Version()), 10)}}
 	if !r.opts.HasVersion {
 		c.Parameters = map[string]string{"timestamp": r.opts.Time.UTC().Format("2006-01-02 15:04:05.000")}

@@ -38,6 +38,7 @@ type Config struct {
 	Schema *arrow.Schema
 	// Transform makes the transforms, in the place of the Spec's; nil: the Spec's.
 	Transform func() (Transform, error)
+	Change    tiering.Change // of the replaced table: the swap; nil: by its own log
 	Workers   int            // splits, and transforms, at one time; default one a core
 	Tiering   tiering.Config // limits of commits and memory; the rest is set here
 	Logger    *slog.Logger

@@ -87,7 +87,7 @@ func (j *Job) Swap(ctx context.Context, old *table.Table, dryRun bool) (SwapRepo
 		if dryRun {
 			return r, nil
 		}
-		r.Version, err = old.Log.Commit(ctx, commit)
+		r.Version, err = j.commitTo(ctx, old, commit)
 		var moved *deltalog.TxnConflictError
 		again := errors.As(err, &moved) || errors.Is(err, deltalog.ErrConcurrentAppend) || errors.Is(err, deltalog.ErrConcurrentDelete) ||
 			errors.Is(err, deltalog.ErrConcurrentDeleteRead) || errors.Is(err, deltalog.ErrMetadataChanged)
@@ -96,6 +96,13 @@ func (j *Job) Swap(ctx context.Context, old *table.Table, dryRun bool) (SwapRepo
 		}
 	}
 	return SwapReport{}, ErrMoving
+}
+
+func (j *Job) commitTo(ctx context.Context, t *table.Table, c deltalog.Commit) (deltalog.Version, error) {
+	if j.cfg.Change == nil {
+		return t.Log.Commit(ctx, c)
+	}
+	return j.cfg.Change(ctx, t, c)
 }
 
 // planSwap builds the commit. behind are the spans that the new table lacks, by partition; there is no commit then.

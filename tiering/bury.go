@@ -91,7 +91,7 @@ func (s *session) tryBury(ctx context.Context, all *output) error {
 		}
 		c.Adds = append(c.Adds, add)
 	}
-	if _, err := tab.Log.Commit(ctx, c); err != nil {
+	if _, err := s.t.cfg.Change.of(ctx, tab, c); err != nil {
 		return fmt.Errorf("commit dead letters: %w", err)
 	}
 	return nil

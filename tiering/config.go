@@ -16,6 +16,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/committer"
 	"github.com/ledgerlake/ledgerlake/decode"
 	"github.com/ledgerlake/ledgerlake/decode/transform"
+	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
@@ -49,6 +50,7 @@ type Config struct {
 	App       string // positions are kept under <App>-<partition>; default: the topic
 	Table     *table.Table
 	Committer committer.Committer // default: committer.NewDirect of the table's log
+	Change    Change              // of Table and of the dead letters; nil: by their own logs
 	Format    string              // FormatJSON or FormatRaw; not looked at when NewDecoder is set
 
 	// NewDecoder makes the decoders of values into the table's payload columns, one a partition, from several
@@ -107,6 +109,18 @@ type Config struct {
 	Clock      func() time.Time      // of dead letters; default time.Now
 	Logger     *slog.Logger          // default: discarded
 	Registerer prometheus.Registerer // nil: no metrics
+}
+
+// Change makes a version of a table that does more than append rows: columns, properties, dead letters. It is what puts
+// them in one order with the appends where these go through a group of committers.
+type Change func(ctx context.Context, t *table.Table, c deltalog.Commit) (deltalog.Version, error)
+
+// of makes a change, by the table's own log when nobody else is named.
+func (f Change) of(ctx context.Context, t *table.Table, c deltalog.Commit) (deltalog.Version, error) {
+	if f == nil {
+		return t.Log.Commit(ctx, c)
+	}
+	return f(ctx, t, c)
 }
 
 // minBudget keeps a fetch of ordinary batches possible.

@@ -114,7 +114,7 @@ func (t *Tierer) evolve(ctx context.Context, news *newFieldsError) error {
 	var v deltalog.Version
 	if err == nil {
 		c.Incarnation = snap.Metadata().ID
-		v, err = t.cfg.Table.Log.Commit(ctx, c)
+		v, err = t.cfg.Change.of(ctx, t.cfg.Table, c)
 	}
 	switch {
 	case errors.Is(err, deltalog.ErrMetadataChanged) || errors.Is(err, deltalog.ErrProtocolChanged):

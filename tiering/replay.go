@@ -28,10 +28,11 @@ type ReplayConfig struct {
 	NewDecoder func(payload *arrow.Schema) (decode.Decoder, error)
 	// Change may give a record another value to fill the columns from, or say that it is to be dropped for good. An
 	// error leaves the letter where it is. The system columns keep the record as it was. Nil changes nothing.
-	Change func(ctx context.Context, partition int32, rec *record.Record) (drop bool, err error)
-	DryRun bool
-	Clock  func() time.Time // default time.Now
-	Logger *slog.Logger     // default: discarded
+	Change   func(ctx context.Context, partition int32, rec *record.Record) (drop bool, err error)
+	CommitTo Change // of both tables; nil: by their own logs
+	DryRun   bool
+	Clock    func() time.Time // default time.Now
+	Logger   *slog.Logger     // default: discarded
 }
 
 // ReplayReport says what became of dead letters.
@@ -219,7 +220,7 @@ func (r *replay) trySettle(ctx context.Context, chunk []letter) error {
 		last, _ := snap.Txn(app + r.cfg.App)
 		// ReadAll: a swap, or another replay, that came in between may have brought the same offsets (I3).
 		// COMMIT POINT of the rows.
-		if _, err := r.cfg.Table.Log.Commit(ctx, deltalog.Commit{
+		if _, err := r.cfg.CommitTo.of(ctx, r.cfg.Table, deltalog.Commit{
 			ReadVersion: snap.Version(), Incarnation: snap.Metadata().ID, Operation: "WRITE", ReadAll: true,
 			Parameters: map[string]string{"mode": "Append", "replay": "dead letters"}, Adds: adds,
 			Txns: []deltalog.Txn{{AppID: app + r.cfg.App, Version: last + 1}},
@@ -403,7 +404,7 @@ func (r *replay) takeOut(ctx context.Context, gone []place) error {
 		c := deltalog.Commit{ReadVersion: snap.Version(), Incarnation: snap.Metadata().ID, Operation: "DELETE",
 			Parameters: map[string]string{"replay": "dead letters"}, Txns: t.deadTxns(snap, nil, gone)}
 		if err = t.exhume(ctx, r.cfg.Letters, snap, gone, &c); err == nil {
-			_, err = r.cfg.Letters.Log.Commit(ctx, c)
+			_, err = r.cfg.CommitTo.of(ctx, r.cfg.Letters, c)
 		}
 		if err == nil || ctx.Err() != nil || try == 10 || !conflicts(err) {
 			if err != nil {

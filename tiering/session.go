@@ -123,7 +123,7 @@ func (s *session) recordProperties(ctx context.Context) error {
 	c, err := s.snap.Alter(deltalog.Change{Set: set})
 	if err == nil {
 		c.Incarnation = s.incarnation
-		_, err = s.t.cfg.Table.Log.Commit(ctx, c)
+		_, err = s.t.cfg.Change.of(ctx, s.t.cfg.Table, c)
 	}
 	if err != nil {
 		return fmt.Errorf("record in the table how it is filled: %w", err)

@@ -16,6 +16,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/committer/rpc"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/table"
+	"github.com/ledgerlake/ledgerlake/tiering"
 )
 
 // tlsFlags name the files of mutual TLS: each side shows a certificate of the same authority.
@@ -97,6 +98,16 @@ func changesOf(group *rpc.Client, t *table.Table) func(context.Context, deltalog
 		return nil
 	}
 	return group.Table(t.Store.URL()).Staging(t.Store).Change
+}
+
+// changeThrough is changesOf for whatever table the change is of.
+func changeThrough(group *rpc.Client) tiering.Change {
+	if group == nil {
+		return nil
+	}
+	return func(ctx context.Context, t *table.Table, c deltalog.Commit) (deltalog.Version, error) {
+		return changesOf(group, t)(ctx, c)
+	}
 }
 
 // joinCommitters connects the engine to a group of committers: one that runs elsewhere, or one node inside. What it

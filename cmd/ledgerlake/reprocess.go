@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ledgerlake/ledgerlake/committer"
+	"github.com/ledgerlake/ledgerlake/committer/rpc"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/reprocess"
@@ -27,6 +28,7 @@ type jobFlags struct {
 	maxRate string // instead of the job's
 	json    bool
 	tiering tiering.Config
+	group   groupClient // of swap and of dead letters
 }
 
 func (f *jobFlags) register(cmd *cobra.Command) {
@@ -43,6 +45,7 @@ type openedJob struct {
 	spec     reprocess.Spec
 	source   *stream
 	replaced *table.Table // nil when there is none yet
+	group    *rpc.Client  // nil: none
 }
 
 func (o *openedJob) close() error {
@@ -52,6 +55,9 @@ func (o *openedJob) close() error {
 	}
 	if o.replaced != nil && o.replaced != o.source.table {
 		err = errors.Join(err, o.replaced.Close())
+	}
+	if o.group != nil {
+		err = errors.Join(err, o.group.Close())
 	}
 	return err
 }
@@ -101,6 +107,9 @@ Then: reprocess verify JOB.yaml, reprocess swap JOB.yaml, reprocess retire JOB.y
 			if letters.dryRun || letters.where != "" || len(letters.set) > 0 {
 				return errors.New("--where, --set and --dry-run go with --dead-letters; a job says them in its file, and `reprocess status` says what it would do")
 			}
+			if len(f.group.addrs) > 0 {
+				return errors.New("--committer goes with --dead-letters and with `reprocess swap`: a job fills a table of its own, which it shares with nobody")
+			}
 			return f.with(cmd, args[0], func(ctx context.Context, o *openedJob, out io.Writer) error {
 				stop := f.report(ctx, o)
 				err := o.Run(ctx, run)
@@ -127,6 +136,7 @@ Then: reprocess verify JOB.yaml, reprocess swap JOB.yaml, reprocess retire JOB.y
 	fs.IntVar(&run.Count, "split-count", 0, "how many processes share the splits; 0: this one does all")
 	fs.BoolVar(&run.Follow, "follow", false, "go on with new records when the splits are done, until stopped")
 	letters.register(fs)
+	f.group.register(fs)
 	flushFlags(fs, &f.tiering)
 	cmd.AddCommand(newReprocessVerify(), newReprocessSwap(), newReprocessRetire(), newReprocessStatus())
 	return cmd
@@ -192,6 +202,7 @@ brings it back until its files are vacuumed.`,
 	}
 	f.register(cmd)
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "catch up and say what would be done")
+	f.group.register(cmd.Flags())
 	flushFlags(cmd.Flags(), &f.tiering)
 	return cmd
 }
@@ -343,6 +354,10 @@ func (f *jobFlags) openJob(ctx context.Context, o *openedJob) (err error) {
 		return err
 	}
 	cfg.DeadLetterStore = func(ctx context.Context) (objstore.Store, error) { return f.store.open(ctx, sink+"_dead_letters") }
+	if o.group, err = f.group.open(); err != nil {
+		return err
+	}
+	cfg.Change = changeThrough(o.group)
 	o.Job, err = reprocess.Open(ctx, cfg)
 	return err
 }

@@ -77,6 +77,14 @@ func (f *jobFlags) replayLetters(ctx context.Context, l *letterFlags, source str
 	if cfg.Topic, err = topicOf(ctx, s); err != nil {
 		return err
 	}
+	group, err := f.group.open()
+	if err != nil {
+		return err
+	}
+	if group != nil {
+		defer group.Close()
+	}
+	cfg.CommitTo = changeThrough(group)
 	if cfg.Change, err = l.change(); err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ func newRestore() *cobra.Command {
 		version int64
 		at      string
 		asJSON  bool
+		group   groupClient
 	)
 	cmd := &cobra.Command{
 		Use:   "restore TABLE --to-version N",
@@ -46,7 +47,15 @@ table says that the offsets between are lost. ` + "`ledgerlake inspect TABLE --h
 					return fmt.Errorf("--to-timestamp %q: want a time like 2026-01-31T12:00:00Z", at)
 				}
 			}
+			client, err := group.open()
+			if err != nil {
+				return err
+			}
+			if client != nil {
+				defer client.Close()
+			}
 			return withTable(cmd.Context(), &store, args[0], func(t *table.Table) error {
+				opts.Commit = changesOf(client, t)
 				report, err := maintenance.Restore(cmd.Context(), t, opts)
 				if err != nil {
 					return err
@@ -61,6 +70,7 @@ table says that the offsets between are lost. ` + "`ledgerlake inspect TABLE --h
 	f.BoolVar(&opts.KeepPositions, "keep-positions", false, "leave the positions of the partitions where they are, and mark the offsets between as lost")
 	f.BoolVar(&opts.DryRun, "dry-run", false, "say what would change and change nothing")
 	f.BoolVar(&asJSON, "json", false, "print the report as one JSON object")
+	group.register(f)
 	store.register(f)
 	return cmd
 }

@@ -177,7 +177,7 @@ func (p *topicPlan) tierer(ctx context.Context, t *table.Table, format string) (
 		cfg.NewDecoder = p.values.NewDecoder
 	}
 	cfg.Properties = p.properties()
-	cfg.Committer = committerOf(p.group, t)
+	cfg.Committer, cfg.Change = committerOf(p.group, t), changeThrough(p.group)
 	cfg.DeadLetterStore = func(ctx context.Context) (objstore.Store, error) {
 		return p.openStore(ctx, p.deadLetters())
 	}

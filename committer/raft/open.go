@@ -121,12 +121,15 @@ func (r *runner) reopen(e publish.Reopen) error {
 // log as a refusal: an earlier try of it may be in the table, and only the log knows.
 func (r *runner) prepare(ctx context.Context, q *rpc.CommitRequest) (fsm.Request, error) {
 	out := fsm.Request{ID: q.ID, App: q.App, Ranges: q.Ranges, Incarnation: q.Incarnation, Schema: q.Schema,
-		Parameters: q.Parameters, Metrics: q.Metrics, Operation: q.Operation, Planned: q.Planned, Read: q.Read, Early: q.Early}
+		Parameters: q.Parameters, Metrics: q.Metrics, Operation: q.Operation, Planned: q.Planned, Read: q.Read, Moves: q.Moves, All: q.All, Early: q.Early}
 	snap, shape, err := r.snapshot(ctx)
 	if err != nil {
 		return out, err
 	}
 	out.Meta, out.Proto = shape.Meta, shape.Proto
+	if out.All == fsm.AllFiles && snap.Metadata().Configuration["delta.isolationLevel"] == "Serializable" {
+		out.All = fsm.AllCommits // new files count as well
+	}
 	if len(q.Ranges) > 0 {
 		if err := committer.CheckFiller(snap.Metadata(), q.App); err != nil {
 			out.Reject = err.Error()

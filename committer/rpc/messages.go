@@ -35,6 +35,8 @@ type CommitRequest struct {
 	Staged      fsm.Staged         `json:"staged,omitzero"`   // a CommitBody in the table's store, instead of adds and removes
 	Planned     bool               `json:"planned,omitempty"` // it stands on what the table held at Read
 	Read        int64              `json:"read,omitempty"`
+	Moves       map[string]int64   `json:"moves,omitempty"` // positions that a planned request sets, app id -> next offset
+	All         fsm.Extent         `json:"all,omitempty"`   // what it stands on besides the files that it removes
 	Incarnation string             `json:"incarnation,omitempty"`
 	Schema      string             `json:"schema,omitempty"` // fsm.SchemaHash
 	Operation   string             `json:"operation,omitempty"`
