@@ -56,6 +56,9 @@ func Open(_ context.Context, cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, replica: &replica{state: fsm.New()}, notify: make(chan bool, 16), staged: semaphore.NewWeighted(stagedBudget), loads: semaphore.NewWeighted(stagedBudget),
 		metrics: newMetrics(), broken: make(chan struct{})}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
+	n.replica.onBad = func(err error) {
+		cfg.Logger.Error("this node decides nothing from here on and cannot lead; it keeps the log and votes", "node", cfg.ID, "error", err)
+	}
 	if err := n.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open committer %s: %w", cfg.ID, err), n.Close())
 	}

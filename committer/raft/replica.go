@@ -15,6 +15,7 @@ type replica struct {
 	mu    sync.RWMutex
 	state *fsm.State
 	bad   error // an entry that could not be read: the node must not go on
+	onBad func(error)
 }
 
 var _ hraft.FSM = (*replica)(nil)
@@ -26,9 +27,13 @@ func (r *replica) Apply(l *hraft.Log) any {
 	defer r.mu.Unlock()
 	if err != nil {
 		// All nodes read the same bytes: those with the same program agree. A node that is older stops here,
-		// rather than to decide something else.
+		// rather than to decide something else. It goes on to keep the log and to vote, so that the others need not do
+		// without it; a newer program reads on from here.
 		if r.bad == nil {
 			r.bad = fmt.Errorf("entry %d: %w", l.Index, err)
+			if r.onBad != nil {
+				r.onBad(r.bad)
+			}
 		}
 		return fsm.Result{Text: err.Error()}
 	}

@@ -179,8 +179,11 @@ func (r *runner) get(e publish.Get) {
 	r.post(func(m *publish.Machine, now time.Time) []publish.Effect { return m.GetDone(now, e.Version, data, err) })
 }
 
-// keep lets the Delta log follow, which makes the checkpoints.
+// keep lets the Delta log follow, which makes the checkpoints, and first takes away what a crash left.
 func (r *runner) keep() {
+	if err := r.sweep(); err != nil && r.t.ctx.Err() == nil {
+		r.t.n.cfg.Logger.Warn("staged actions stay until another leader looks", "table", r.name, "error", err)
+	}
 	for {
 		select {
 		case <-r.t.ctx.Done():

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -17,19 +17,20 @@ import (
 	"github.com/ledgerlake/ledgerlake/committer/raft/fsm"
 	"github.com/ledgerlake/ledgerlake/committer/raft/publish"
 	"github.com/ledgerlake/ledgerlake/committer/rpc"
+	"github.com/ledgerlake/ledgerlake/objstore"
 )
 
 // A request that is too large for the log lies in the table's store, twice: its body as the writer sent it, and the
 // checked actions as the leader wrote them, which the log names by key and hash. If we stop after
 //
 //	the body                     nothing refers to it: a vacuum takes it when it is old
-//	the actions, before the log  nothing refers to them; a repeated request writes them again under the same key
+//	the actions, before the log  nothing refers to them; a repeated request writes them again, a later leader takes them away
 //	the log's entry              the next leader reads the actions, compares the hash, and publishes
 //	the put of the version       the next leader finds its own transaction id and needs no actions
-//	the entry that says so       both are left: the body for the vacuum, the actions for a person
+//	the entry that says so       both are left: the body for the vacuum, the actions for a later leader
 //
-// So the actions are deleted only when the version is seen in the store, or the request is refused in the log. A leader that
-// misses them looks for the version itself.
+// So the actions are deleted only when the version is seen in the store, the request is refused in the log, or nothing can
+// come to name them (sweep). A leader that misses them looks for the version itself.
 
 // inline is the size up to which actions are in the log itself.
 const inline = 1 << 20
@@ -102,11 +103,11 @@ func checkStaged(s fsm.Staged) error {
 	return nil
 }
 
-// stage puts actions into the store. The same request with the same actions has the same key, whichever leader writes.
+// stage puts actions into the store. The key names the term: what it is of earlier ones and no version names is litter.
 func (r *runner) stage(ctx context.Context, id string, lines []byte) (fsm.Staged, error) {
 	sum := sha256.Sum256([]byte(id))
 	s := fsm.Staged{Hash: fsm.HashOf(lines), Size: int64(len(lines))}
-	s.Key = fsm.StagedFolder + hex.EncodeToString(sum[:16]) + "-" + s.Hash + fsm.ActionsSuffix
+	s.Key = fmt.Sprintf("%s%x-%s-%016x%s", fsm.StagedFolder, sum[:16], s.Hash, r.t.number, fsm.ActionsSuffix)
 	if err := r.store.Put(ctx, s.Key, lines); err != nil {
 		return fsm.Staged{}, fmt.Errorf("stage the actions of a large request: %w", err)
 	}
@@ -161,6 +162,46 @@ func (r *runner) load(e publish.Load) {
 		}
 		return effects
 	})
+}
+
+// sweep removes actions that leaders of earlier terms staged and no version will ever name. What was decided before this
+// term is applied here, so the pending versions name all of theirs that are still needed; what later terms stage has other
+// keys, so a leader that wakes late takes nothing from them. Names without a term are of programs of November 2026.
+func (r *runner) sweep() error {
+	ctx, cancel := context.WithTimeout(r.t.ctx, r.t.n.cfg.StoreLimit)
+	defer cancel()
+	needed := map[string]bool{}
+	for _, v := range r.view.Pending() {
+		if s, ok := v.Staged(); ok {
+			needed[s.Key] = true
+		}
+	}
+	for info, err := range r.store.List(ctx, objstore.ListOptions{Prefix: fsm.StagedFolder}) {
+		if err != nil {
+			return fmt.Errorf("look for actions that a crash left: %w", err)
+		}
+		name, ok := strings.CutSuffix(info.Key, fsm.ActionsSuffix)
+		if !ok || needed[info.Key] {
+			continue
+		}
+		if of, known := stagedTerm(name); known && of < r.t.number || !known && time.Since(info.ModTime) > oldActions {
+			r.unstage(info.Key)
+		}
+	}
+	return nil
+}
+
+// oldActions is the age from which on no leader works on actions whose name tells no term.
+const oldActions = 24 * time.Hour
+
+// stagedTerm reads the term out of a key without its suffix.
+func stagedTerm(name string) (uint64, bool) {
+	part := strings.Split(name, "-")
+	if len(part) < 3 || len(part[len(part)-1]) != 16 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(part[len(part)-1], 16, 64)
+	return n, err == nil
 }
 
 // unstage deletes an object that nobody needs any more; one that stays costs space alone.

@@ -15,6 +15,7 @@ import (
 // term is the time in which this node leads.
 type term struct {
 	n       *Node
+	number  uint64 // Raft's number of it; set before the first table opens
 	ctx     context.Context
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
@@ -44,7 +45,11 @@ func (n *Node) startTerm() (stop func()) {
 
 func (t *term) begin() {
 	for {
+		t.number = t.n.raft.CurrentTerm()
 		err := t.n.raft.Barrier(10 * time.Second).Error()
+		if err == nil && t.n.raft.CurrentTerm() != t.number {
+			err = errors.New("the term changed meanwhile") // the barrier may be of another one
+		}
 		if err == nil {
 			err = t.n.replica.failed()
 		}
