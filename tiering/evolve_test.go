@@ -12,6 +12,7 @@ import (
 
 	"github.com/ledgerlake/ledgerlake/decode/format"
 	"github.com/ledgerlake/ledgerlake/decode/transform"
+	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/internal/registry"
 	"github.com/ledgerlake/ledgerlake/objstore/mem"
 	"github.com/ledgerlake/ledgerlake/record"
@@ -40,6 +41,31 @@ func TestEvolve(t *testing.T) {
 	_, snap := rows(t, r.store)
 	if s := snap.Schema().String(); !strings.Contains(s, "day:date") || strings.Contains(s, "N:") || strings.Contains(s, "none") {
 		t.Errorf("columns are %s", s)
+	}
+}
+
+// TestChange: columns, properties and dead letters go to who puts changes in order, and nothing but rows past it (I3).
+func TestChange(t *testing.T) {
+	r := newRig(t, 1)
+	r.cfg.Evolve = true
+	r.cfg.Properties = map[string]string{"filled": "so"}
+	made := map[string][]string{}
+	r.cfg.Change = func(ctx context.Context, tab *table.Table, c deltalog.Commit) (deltalog.Version, error) {
+		if c.Incarnation == "" { // the group refuses it
+			t.Errorf("%s does not say which table it was planned on", c.Operation)
+		}
+		where := "rows"
+		if tab.Store == r.dead {
+			where = "letters"
+		}
+		made[where] = append(made[where], c.Operation)
+		return tab.Log.Commit(ctx, c)
+	}
+	r.log.append(t, 0, record.None, []byte(`{"n":1}`), []byte(`{"n":2,"more":1}`), []byte("bad"))
+	r.mustRun()
+	r.check(place{0, 2})
+	if len(made["rows"]) != 2 || len(made["letters"]) != 1 {
+		t.Errorf("changes %v, want the property and the column, and one of letters", made)
 	}
 }
 

@@ -176,6 +176,9 @@ func (n *Node) tables() []rpc.TableStatus {
 		}
 		r.mu.Lock()
 		out[i].Waiting = r.status.Waiting
+		if r.status.Version >= out[i].Version { // what it has seen in the store, and is about to tell the log
+			out[i].Version, out[i].Pending = r.status.Version, int(r.status.Pending)
+		}
 		if r.status.Err != nil {
 			out[i].Error = r.status.Err.Error()
 		}

@@ -64,17 +64,19 @@ func (r *runner) run() {
 	r.wg.Go(r.keep)
 	close(r.opened)
 	for {
+		var effects []publish.Effect
 		select {
 		case <-r.t.ctx.Done():
 			return
 		case <-r.wake.C:
-			r.do(m, m.Tick(time.Now()))
+			effects = m.Tick(time.Now())
 		case fn := <-r.events:
-			r.do(m, fn(m, time.Now()))
+			effects = fn(m, time.Now())
 		}
 		r.mu.Lock()
-		r.status = m.Status()
+		r.status = m.Status() // before the answers: who has one and asks sees it
 		r.mu.Unlock()
+		r.do(effects)
 	}
 }
 
@@ -106,7 +108,7 @@ func (r *runner) post(fn func(m *publish.Machine, now time.Time) []publish.Effec
 }
 
 // do carries effects out.
-func (r *runner) do(_ *publish.Machine, effects []publish.Effect) {
+func (r *runner) do(effects []publish.Effect) {
 	for _, e := range effects {
 		switch e := e.(type) {
 		case publish.Propose:
