@@ -34,7 +34,7 @@ func deltaRSSide() (ingestSide, bool) {
 // in a checkpoint of its own, and ends when it has what was there at its start.
 func sparkSide() (ingestSide, bool) {
 	home, there := installed("venv-spark", "lib", "python3*", "site-packages", "pyspark")
-	kafka, withKafka := installed("spark-kafka-jars")
+	kafka, withKafka := installed("sparkkafka-jars")
 	delta, withDelta := installed("delta-jars")
 	if os.Getenv("LEDGERLAKE_SPARK") != "1" || !there || !withKafka || !withDelta {
 		return ingestSide{name: "Spark Structured Streaming"}, false
