@@ -40,7 +40,7 @@ func needPulsarJars(t testing.TB) {
 }
 
 // Pulsar starts a real Pulsar that is killed when the test ends. A ledger is sealed at so many entries. config has
-// lines of key=value that win over those of pulsar.sh.
+// lines of key=value that win over those of pulsar.sh. Where it asks for a token, PULSAR_TOKEN must be in the environment.
 func Pulsar(t testing.TB, entries int, config ...string) *RealPulsar {
 	t.Helper()
 	needPulsarJars(t)
@@ -97,6 +97,9 @@ func (p *RealPulsar) Admin(t testing.TB, method, path string, body any) []byte {
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
+	if token := os.Getenv("PULSAR_TOKEN"); token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +115,7 @@ func (p *RealPulsar) Admin(t testing.TB, method, path string, body any) []byte {
 // Tool runs Pulsar's own Java client: see test/services/PulsarTool.java.
 func (p *RealPulsar) Tool(t testing.TB, what string, args ...string) []byte {
 	t.Helper()
-	out, err := command(t, nil, p.env, script(t, "pulsar.sh"), append([]string{"java", filepath.Join(Top(t), "test", "services", "PulsarTool.java"), what, p.URL()}, args...)...)
+	out, err := commandWithin(t, 5*RunTimeout, nil, p.env, script(t, "pulsar.sh"), append([]string{"java", filepath.Join(Top(t), "test", "services", "PulsarTool.java"), what, p.URL()}, args...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

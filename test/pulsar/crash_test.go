@@ -6,9 +6,12 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
@@ -28,7 +31,8 @@ func messages(t *testing.T, normal int) int {
 // TestTwoIngestsAreKilledWhileBrokersRestart: two processes that do not know of each other tier one topic of 12
 // partitions, of plain, batched, compressed, keyed, chunked and transactional messages, null values among them. They are
 // killed, the broker is killed, topics are unloaded, ledgers are dropped as soon as nothing holds them. Each message that
-// Pulsar's own reader gives is in the table once, in its order, under its id (I2, I3, I6).
+// Pulsar's own reader gives is in the table once, in its order, under its id (I2, I3, I6). Then random ids of both sides of
+// the seam lead to their messages, and to those that follow (I4).
 func TestTwoIngestsAreKilledWhileBrokersRestart(t *testing.T) {
 	const partitions = 12
 	total := messages(t, 12_000)
@@ -36,6 +40,7 @@ func TestTwoIngestsAreKilledWhileBrokersRestart(t *testing.T) {
 	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
 	r := rand.New(rand.NewPCG(seed, 1))
 	p := harness.Pulsar(t, max(50, total/partitions/400), "retentionCheckIntervalInSeconds=2")
+	p.Admin(t, "POST", "namespaces/public/default/messageTTL", 3600) // it is at work, and takes nothing
 	p.Admin(t, "PUT", "persistent/public/default/events/partitions", partitions)
 	topic := "public/default/events"
 	// What Pulsar's reader is to give at the end must still be there: a subscription of the test's own keeps it.
@@ -48,12 +53,13 @@ func TestTwoIngestsAreKilledWhileBrokersRestart(t *testing.T) {
 	procs := []*harness.Process{harness.Start(t, running...), harness.Start(t, running...)}
 
 	kinds := []string{"batch=100 keys=500", "keys=50 nulls=11", "batch=20 codec=ZSTD", "batch=50 codec=LZ4 nulls=7", "txn=50 batch=10", "chunk=2000 size=7000"}
-	share := total / len(kinds)
+	chunked := total / 60
+	share := (total - chunked) / (len(kinds) - 1)
 	var waits []func() error
 	for i, k := range kinds {
 		n := share
 		if strings.HasPrefix(k, "chunk") {
-			n = share / 10
+			n = chunked
 		}
 		rate := max(n/15, 50) // about 15 seconds of it
 		waits = append(waits, p.StartTool(t, "produce", append([]string{topic, fmt.Sprint(i * total), fmt.Sprint(n), fmt.Sprintf("rate=%d", rate)}, strings.Fields(k)...)...))
@@ -83,20 +89,77 @@ func TestTwoIngestsAreKilledWhileBrokersRestart(t *testing.T) {
 		x.Kill()
 	}
 	harness.Run(t, nil, append(args, "--until-latest")...)
-	compareTable(t, p, topic, partitions, lake)
-	harness.Run(t, nil, "check", lake)
-	harness.Run(t, nil, append(args, "--until-latest")...) // nothing is left, and nothing is written twice
-	compareTable(t, p, topic, partitions, lake)
-}
-
-// compareTable compares a table with what Pulsar's own reader gives of each partition.
-func compareTable(t *testing.T, p *harness.RealPulsar, topic string, partitions int, lake string) {
-	t.Helper()
+	const tail = 1200
+	p.Tool(t, "produce", topic, "0", fmt.Sprint(tail), "batch=10", "keys=100", "producer=tail")
 	topics := make([]string, partitions)
 	for n := range topics {
 		topics[n] = fmt.Sprintf("%s-partition-%d", topic, n)
 	}
-	compareRows(t, lake, p.ReadPartitions(t, topics...))
+	all := p.ReadPartitions(t, topics...)
+	tiered, behind := make([][]harness.PulsarMessage, partitions), 0
+	for n := range all {
+		end := slices.IndexFunc(all[n], func(m harness.PulsarMessage) bool { return m.Producer == "tail" })
+		if end < 0 {
+			end = len(all[n])
+		}
+		tiered[n] = all[n][:end]
+		behind += len(all[n]) - end
+	}
+	if behind != tail {
+		t.Fatalf("%d messages stand behind the table, want %d", behind, tail)
+	}
+	compareRows(t, lake, tiered)
+	randomIDs(t, r, p.URL()+"/"+topic, lake, tiered, all, max(total/2000, 12))
+	harness.Run(t, nil, "check", lake)
+	harness.Run(t, nil, append(args, "--until-latest")...) // the tail, and nothing is written twice
+	compareRows(t, lake, all)
+}
+
+// randomIDs reads a few messages from each of some random ids, half of them in the table and half behind it.
+func randomIDs(t *testing.T, r *rand.Rand, source, lake string, tiered, all [][]harness.PulsarMessage, count int) {
+	t.Helper()
+	const follow = 3
+	type want struct {
+		partition, at int
+	}
+	var ids []want
+	for i := range count {
+		n := r.IntN(len(all))
+		lo, hi := 0, len(tiered[n])
+		if i%2 == 1 {
+			lo, hi = max(0, hi-follow+1), len(all[n]) // the seam, and what is behind it
+		}
+		if lo < hi {
+			ids = append(ids, want{n, lo + r.IntN(hi-lo)})
+		}
+	}
+	var g errgroup.Group
+	g.SetLimit(2)
+	for _, id := range ids {
+		g.Go(func() error {
+			m := &all[id.partition][id.at]
+			from := fmt.Sprintf("id:%d@%d:%d", id.partition, m.Ledger, m.Entry)
+			if m.Batch >= 0 {
+				from = fmt.Sprintf("%s:%d", from, m.Batch)
+			}
+			out, err := harness.TryRun(t, nil, "read", source, "--table", lake, "--from", from, "--limit", fmt.Sprint(follow), "--columns", "_partition,_ledger,_entry,_batch")
+			if err != nil {
+				return err
+			}
+			var wants strings.Builder
+			for _, m := range all[id.partition][id.at:min(id.at+follow, len(all[id.partition]))] {
+				fmt.Fprintf(&wants, "{\"_partition\":%d,\"_ledger\":%d,\"_entry\":%d,\"_batch\":%d}\n", id.partition, m.Ledger, m.Entry, m.Batch)
+			}
+			if string(out) != wants.String() {
+				return fmt.Errorf("%s gives\n%swant\n%s", from, out, wants.String())
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d random ids lead to their messages and those that follow", len(ids))
 }
 
 // compareRows compares a table with what Pulsar's own reader gave of each partition.

@@ -34,8 +34,11 @@ public class PulsarTool {
                 words.add(a);
             }
         }
-        try (PulsarClient client = PulsarClient.builder().serviceUrl(words.get(1))
-                .enableTransaction(options.containsKey("txn")).build()) {
+        ClientBuilder connect = PulsarClient.builder().serviceUrl(words.get(1)).enableTransaction(options.containsKey("txn"));
+        if (System.getenv("PULSAR_TOKEN") != null) {
+            connect.authentication(AuthenticationFactory.token(System.getenv("PULSAR_TOKEN")));
+        }
+        try (PulsarClient client = connect.build()) {
             switch (words.get(0)) {
                 case "produce" -> produce(client, words.get(2), Long.parseLong(words.get(3)), Long.parseLong(words.get(4)), options);
                 case "read" -> {
@@ -144,11 +147,18 @@ public class PulsarTool {
     static void read(PulsarClient client, String topic, int number) throws Exception {
         StringBuilder out = new StringBuilder();
         try (Reader<byte[]> r = reader(client, topic, 1000)) {
-            while (r.hasMessageAvailable()) {
-                Message<byte[]> m = r.readNext(20, TimeUnit.SECONDS);
+            for (int waits = 0; ; ) { // to ask whether there is one costs more than to read it
+                Message<byte[]> m = r.readNext(200, TimeUnit.MILLISECONDS);
                 if (m == null) {
-                    throw new Exception("no message within 20 s, though one is available");
+                    if (!r.hasMessageAvailable()) {
+                        break;
+                    }
+                    if (++waits == 100) {
+                        throw new Exception("no message within 20 s, though one is available");
+                    }
+                    continue;
                 }
+                waits = 0;
                 MessageIdImpl id = (MessageIdImpl) m.getMessageId();
                 int batch = id instanceof BatchMessageIdImpl x ? x.getBatchIndex() : -1;
                 out.append(number).append('\t').append(id.getLedgerId()).append('\t').append(id.getEntryId()).append('\t').append(batch).append('\t')

@@ -10,7 +10,8 @@
 #
 # Needs Java 17 and Maven (Maven only for the first start). LEDGERLAKE_CACHE says where the jars go;
 # the default is .cache at the top of the repository. DIR holds everything else. PULSAR_CONFIG has lines of
-# key=value that win over those below; PULSAR_ENTRIES is the number of entries at which a ledger is sealed.
+# key=value that win over those below; PULSAR_ENTRIES is the number of entries at which a ledger is sealed. PULSAR_TOKEN
+# is the token of a broker that asks for one.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -139,11 +140,12 @@ END
 }
 
 await() { # DIR WEB
-  local _
+  local _ login=()
+  [ -z "${PULSAR_TOKEN:-}" ] || login=(-H "Authorization: Bearer $PULSAR_TOKEN")
   for _ in $(seq 1200); do
     # The health check sends a message through a topic and reads it back; the namespace is made last.
-    if curl -fs -m 10 -o /dev/null "http://127.0.0.1:$2/admin/v2/brokers/health" &&
-       curl -fs -m 10 -o /dev/null "http://127.0.0.1:$2/admin/v2/namespaces/public/default"; then
+    if curl -fs -m 10 -o /dev/null ${login[@]+"${login[@]}"} "http://127.0.0.1:$2/admin/v2/brokers/health" &&
+       curl -fs -m 10 -o /dev/null ${login[@]+"${login[@]}"} "http://127.0.0.1:$2/admin/v2/namespaces/public/default"; then
       return 0
     fi
     kill -0 "$(cat "$1/pid")" 2>/dev/null || { tail -n 15 "$1/broker.log" >&2; fail "Pulsar in $1 ended while it started"; }
