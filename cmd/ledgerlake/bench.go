@@ -28,6 +28,7 @@ var benchScenarios = []benchScenario{
 	{"committer", "32 writers of one table, through a group of committers, beside direct commits and delta-rs", bench.RunCommitter, []string{"case"}},
 	{"replay", "a table into Arrow, beside delta-rs, polars, DuckDB (and Spark with LEDGERLAKE_SPARK=1); an offset among 100,000 files; the seam", bench.RunReplay, nil},
 	{"broker", "produce and consume through the Kafka port at 1, 12 and 1,000 partitions, beside a real Kafka", bench.RunBroker, nil},
+	{"pulsar", "a real Pulsar's topic to Delta table and back, beside Pulsar's own reader and the way from Kafka", bench.RunPulsar, nil},
 	{"ingest", "a real Kafka's topic to Delta table, beside kafka-delta-ingest (--reference-bin) and the plain pipeline", bench.RunIngest, []string{"case", "full", "reference-bin", "reference-note", "own-bin"}},
 }
 

@@ -20,7 +20,8 @@ import org.apache.pulsar.client.impl.MessageIdImpl;
  *   produce URL TOPIC FIRST COUNT [OPTION=VALUE...]   messages FIRST..FIRST+COUNT-1, whose values name their number
  *       size=BYTES batch=N codec=LZ4 chunk=BYTES keys=N nulls=EVERY txn=SIZE (each third is aborted) rate=PER_SECOND
  *   read URL TOPIC[,TOPIC...]                         all messages of partitions, a line each, one partition after another
- *   rate URL TOPIC                                    reads them and prints messages, value bytes and seconds
+ *   rate URL TOPIC [warm=PASSES]                      reads them and prints messages, value bytes, seconds and CPU seconds;
+ *                                                     of the pass behind so many others
  */
 public class PulsarTool {
     public static void main(String[] args) throws Exception {
@@ -47,7 +48,11 @@ public class PulsarTool {
                         read(client, topic, n++);
                     }
                 }
-                case "rate" -> rate(client, words.get(2));
+                case "rate" -> {
+                    for (int i = number(options, "warm", 0); i >= 0; i--) {
+                        rate(client, words.get(2), i == 0);
+                    }
+                }
                 default -> throw new IllegalArgumentException(words.get(0));
             }
         }
@@ -176,8 +181,9 @@ public class PulsarTool {
         System.out.print(out);
     }
 
-    static void rate(PulsarClient client, String topic) throws Exception {
-        long messages = 0, bytes = 0, begin = System.nanoTime();
+    static void rate(PulsarClient client, String topic, boolean print) throws Exception {
+        var system = (com.sun.management.OperatingSystemMXBean) java.lang.management.ManagementFactory.getOperatingSystemMXBean();
+        long messages = 0, bytes = 0, begin = System.nanoTime(), cpu = system.getProcessCpuTime();
         try (Reader<byte[]> r = reader(client, topic, 10000)) {
             MessageId last = r.getLastMessageIds().get(0);
             while (true) {
@@ -192,6 +198,8 @@ public class PulsarTool {
                 }
             }
         }
-        System.out.printf("%d %d %.3f%n", messages, bytes, (System.nanoTime() - begin) / 1e9);
+        if (print) {
+            System.out.printf("%d %d %.3f %.3f%n", messages, bytes, (System.nanoTime() - begin) / 1e9, (system.getProcessCpuTime() - cpu) / 1e9);
+        }
     }
 }

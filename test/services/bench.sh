@@ -12,7 +12,9 @@ set -euo pipefail
 
 out=$(realpath -m "${1:?DIR}")
 bin=$(realpath "${BIN:-bin/ledgerlake}")
-scenarios=${SCENARIOS:-log tiering deltalog committer replay ingest broker}
+usual="log tiering deltalog committer replay ingest broker"
+! compgen -G "${LEDGERLAKE_CACHE:-.cache}/pulsar/*/pulsar-broker-*.jar" >/dev/null || usual+=" pulsar" # 234 MB: only `make pulsar` fetches them
+scenarios=${SCENARIOS:-$usual}
 mkdir -p "$out/reports"
 
 rounds=2 records=100000 more=()

@@ -11,12 +11,14 @@
 # Needs Java 17 and Maven (Maven only for the first start). LEDGERLAKE_CACHE says where the jars go;
 # the default is .cache at the top of the repository. DIR holds everything else. PULSAR_CONFIG has lines of
 # key=value that win over those below; PULSAR_ENTRIES is the number of entries at which a ledger is sealed. PULSAR_TOKEN
-# is the token of a broker that asks for one.
+# is the token of a broker that asks for one. PULSAR_JIT=full lets the JVMs compile as they like: starts are slower then.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=$(realpath -m "${LEDGERLAKE_CACHE:-$here/../../.cache}")/pulsar
 java=${JAVA_HOME:+$JAVA_HOME/bin/}java
+jit=-XX:TieredStopAtLevel=1
+[ "${PULSAR_JIT:-}" != full ] || jit=-XX:+TieredCompilation
 # One folder of jars for each content of the pom: a changed pom never meets old jars.
 lib=$cache/$(sha256sum "$here/pulsar-pom.xml" | cut -c1-12)
 
@@ -169,7 +171,7 @@ start() { # DIR PORT WEB [JVM OPTION...]
     (
       cd "$dir"
       exec setsid "$java" "-Dpulsar.service.dir=$dir" -Xms128m -Xmx768m -XX:MaxDirectMemorySize=768m \
-        -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -XX:+ExitOnOutOfMemoryError \
+        -XX:+UseSerialGC "$jit" -XX:-UsePerfData -XX:+ExitOnOutOfMemoryError \
         -Xshare:auto -Xlog:disable -Xlog:all=error:stderr "$@" "${opens[@]}" \
         -Dio.netty.tryReflectionSetAccessible=true -Dio.netty.leakDetectionLevel=disabled \
         -Djava.net.preferIPv4Stack=true -Djava.awt.headless=true \
@@ -220,7 +222,7 @@ run_java() { # CLASS ARG...
   local opens
   set_opens
   write_log "$cache/tool-log4j2.properties" error
-  exec "$java" "-Dlog4j.configurationFile=$cache/tool-log4j2.properties" -Xmx512m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xlog:disable "${opens[@]}" -cp "$lib/*" "$@"
+  exec "$java" "-Dlog4j.configurationFile=$cache/tool-log4j2.properties" -Xmx512m -XX:+UseSerialGC "$jit" -Xlog:disable "${opens[@]}" -cp "$lib/*" "$@"
 }
 
 # A nar is a zip: classes, and a file that names the factory.
