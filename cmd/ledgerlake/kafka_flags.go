@@ -48,6 +48,11 @@ func (k *kafkaSecurity) register(f *pflag.FlagSet) {
 
 func (k *kafkaSecurity) config(brokers []string, clientID string, log *slog.Logger) (kafka.Config, error) {
 	cfg := kafka.Config{Brokers: brokers, ClientID: clientID, SASL: k.sasl, Logger: log}
+	for _, b := range brokers {
+		if err := noPulsar("--brokers", b); err != nil {
+			return cfg, err
+		}
+	}
 	if cfg.SASL.Mechanism == "" && cfg.SASL.User != "" {
 		cfg.SASL.Mechanism = kafka.ScramSHA512
 	}

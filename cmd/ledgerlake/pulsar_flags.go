@@ -43,6 +43,14 @@ func isPulsar(source string) bool {
 	return strings.HasPrefix(source, "pulsar://") || strings.HasPrefix(source, "pulsar+ssl://")
 }
 
+// noPulsar refuses an address of Pulsar where a log is wanted that speaks the Kafka protocol.
+func noPulsar(what, address string) error {
+	if !isPulsar(address) {
+		return nil
+	}
+	return fmt.Errorf("%s %s: topics of Pulsar are not served over the Kafka protocol, nor reached by it: 'ledgerlake ingest %[2]s TABLE' fills a table, and 'ledgerlake read %[2]s --table TABLE' gives history and tail", what, address)
+}
+
 // config understands pulsar://host:port/tenant/namespace/topic.
 func (p *pulsarFlags) config(source string, secure *kafkaSecurity, log *slog.Logger) (cfg pulsar.Config, topic string, err error) {
 	u, err := url.Parse(source)

@@ -64,6 +64,9 @@ comes from the table.
 			if err := cfg.shape.finish(&cfg.tiering); err != nil {
 				return err
 			}
+			if err := noPulsar("--dir", cfg.dir); err != nil {
+				return err
+			}
 			if err := os.MkdirAll(cfg.dir, 0o755); err != nil {
 				return fmt.Errorf("make --dir: %w", err)
 			}
