@@ -154,7 +154,11 @@ func (v *vacuum) run(ctx context.Context) error {
 		return err
 	}
 	v.removed = map[string]int64{}
-	v.hidden = hiddenKeys(snap)
+	shadows, err := retiredShadows(ctx, v.t.Store, snap)
+	if err != nil {
+		return err
+	}
+	v.hidden = hiddenKeys(snap, shadows)
 	if err := v.protect(snap); err != nil {
 		return err
 	}
@@ -318,14 +322,14 @@ func (v *vacuum) protectLeased(ctx context.Context) error {
 
 // kept says whether a file stays; one that only a lease keeps is counted.
 func (v *vacuum) kept(key string) bool {
-	if v.keep.has(key) {
+	if v.keep.has(key) || v.hidden(key) {
 		return true
 	}
 	if v.leased.has(key) {
 		v.report.Leased++
 		return true
 	}
-	return v.hidden(key)
+	return false
 }
 
 // list finds candidates among all files of the store.

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/ledgerlake/ledgerlake/reader"
+	"github.com/ledgerlake/ledgerlake/table"
 )
 
 // Spec is a job as its file says it.
@@ -128,8 +129,6 @@ func (s Spec) Transform() (func() (Transform, error), error) {
 }
 
 // ShadowPath gives the place of a job's new table below the folder of the table that it is to replace.
-func ShadowPath(table, job string) string {
-	return strings.TrimSuffix(table, "/") + "/" + shadowFolder(job)
+func ShadowPath(at, job string) string {
+	return strings.TrimSuffix(at, "/") + "/" + table.ShadowFolder(job)
 }
-
-func shadowFolder(job string) string { return "_shadow/" + job }

@@ -118,7 +118,7 @@ func (j *Job) planSwap(ctx context.Context, old *table.Table, dryRun bool) (r Sw
 	if err := swappable(snapOld, snapNew); err != nil {
 		return r, c, nil, err
 	}
-	if _, done := snapOld.Metadata().Configuration[swappedProperty(j.plan.Job)]; done {
+	if _, done := snapOld.Metadata().Configuration[table.SwappedProperty(j.plan.Job)]; done {
 		return r, c, nil, ErrSwapped
 	}
 	filler, ofJob := snapOld.Metadata().Configuration[committer.FilledByProperty]
@@ -169,7 +169,7 @@ func (j *Job) planSwap(ctx context.Context, old *table.Table, dryRun bool) (r Sw
 	}
 	for add := range snapNew.Files() {
 		a := *add
-		a.Path, a.DataChange = shadowFolder(j.plan.Job)+"/"+add.Path, true
+		a.Path, a.DataChange = table.ShadowFolder(j.plan.Job)+"/"+add.Path, true
 		c.Adds = append(c.Adds, a)
 	}
 	if c.Metadata, err = j.swappedMetadata(snapOld.Metadata(), snapNew.Metadata(), ofJob); err != nil {
@@ -226,9 +226,6 @@ func sameRows(old, new *deltalog.Snapshot) error {
 	return nil
 }
 
-// swappedProperty says that a job's new table was swapped in.
-func swappedProperty(job string) string { return "ledgerlake.swapped." + job }
-
 // swappedMetadata is the old table's identity with the new table's columns, and with its job if the old one had one.
 func (j *Job) swappedMetadata(old, new *deltalog.Metadata, ofJob bool) (*deltalog.Metadata, error) {
 	m := *old
@@ -237,7 +234,7 @@ func (j *Job) swappedMetadata(old, new *deltalog.Metadata, ofJob bool) (*deltalo
 	if m.Configuration == nil {
 		m.Configuration = map[string]string{}
 	}
-	m.Configuration[swappedProperty(j.plan.Job)] = "true"
+	m.Configuration[table.SwappedProperty(j.plan.Job)] = "true"
 	if ofJob {
 		plan := *j.plan
 		plan.Swapped = true // its splits are done, and their positions stay behind
@@ -316,9 +313,9 @@ func Retire(ctx context.Context, old *table.Table, shadow objstore.Store, job st
 	if err != nil {
 		return 0, err
 	}
-	_, swapped := snap.Metadata().Configuration[swappedProperty(job)]
+	_, swapped := snap.Metadata().Configuration[table.SwappedProperty(job)]
 	for add := range snap.Files() {
-		if strings.HasPrefix(add.Path, shadowFolder(job)+"/") {
+		if strings.HasPrefix(add.Path, table.ShadowFolder(job)+"/") {
 			swapped = true
 			break
 		}
