@@ -156,7 +156,7 @@ crash: services ## kill -9 runs of the real binary; LEDGERLAKE_KILLS=100 for a l
 .PHONY: seam
 seam: services ## reads from thousands of random places beside kills and store faults, of all three logs; LEDGERLAKE_READS=5000 LEDGERLAKE_KILLS=20 for a longer run
 	test/services/pulsar.sh prepare
-	LEDGERLAKE_READS=$${LEDGERLAKE_READS:-2000} LEDGERLAKE_KILLS=$${LEDGERLAKE_KILLS:-8} LEDGERLAKE_PULSAR=1 $(GO) test -count=1 -timeout 60m -v ./test/seam
+	LEDGERLAKE_READS=$${LEDGERLAKE_READS:-600} LEDGERLAKE_KILLS=$${LEDGERLAKE_KILLS:-6} LEDGERLAKE_PULSAR=1 $(GO) test -count=1 -timeout 60m -v ./test/seam
 
 .PHONY: queue
 queue: ## clients of a log that is killed, stopped and has disk errors, judged by what they saw; LEDGERLAKE_KILLS=100 for a long run

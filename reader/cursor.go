@@ -40,15 +40,18 @@ type Cursor struct {
 	full   *arrow.Schema      // of the table, or the system columns alone
 	where  *where.Filter      // nil: all rows
 	keep   *where.Bound       // where, for rows of the log
-	parts  []*part            // ascending by id
-	byID   map[int32]*part
-	lake   *lakeSide // not nil while the lake is being read
-	log    *logSide  // nil without a source
-	given  arrow.RecordBatch
-	pace   *Pace
-	left   int64 // rows that may still be given
-	closed bool
-	failed error // what Next gives from now on
+	byRows bool               // the table has places of records, and nobody's positions
+	// rowEnds are the ends of partitions where byRows is set: behind the last row of each.
+	rowEnds map[int32]record.Offset
+	parts   []*part // ascending by id
+	byID    map[int32]*part
+	lake    *lakeSide // not nil while the lake is being read
+	log     *logSide  // nil without a source
+	given   arrow.RecordBatch
+	pace    *Pace
+	left    int64 // rows that may still be given
+	closed  bool
+	failed  error // what Next gives from now on
 }
 
 // Open resolves where to start and end and takes the snapshot. The context is for Open alone.
@@ -233,7 +236,10 @@ func (c *Cursor) takeSnapshot(ctx context.Context) error {
 		return fmt.Errorf("read the table's log: %w", err)
 	}
 	c.snap = snap
-	return nil
+	if c.byRows {
+		c.rowEnds, err = endsOfRows(ctx, c.cfg.Table, snap)
+	}
+	return err
 }
 
 // replan goes back to the lake for partitions whose next offset the log no longer holds (I4, I6): since our
@@ -243,7 +249,7 @@ func (c *Cursor) replan(ctx context.Context, p *part, logStart record.Offset) er
 		return err
 	}
 	if c.snap != nil {
-		if end, ok := table.LakeEnd(c.snap, c.cfg.App, p.id); ok && end > p.next {
+		if end, ok := c.lakeEnd(p.id); ok && end > p.next {
 			for _, q := range c.parts {
 				if err := c.seam(q); err != nil {
 					return err
@@ -296,7 +302,7 @@ func (c *Cursor) fileGone(ctx context.Context, cause error) error {
 
 // seam takes over what the snapshot says about a partition.
 func (c *Cursor) seam(p *part) (err error) {
-	if e, ok := table.LakeEnd(c.snap, c.cfg.App, p.id); ok {
+	if e, ok := c.lakeEnd(p.id); ok {
 		p.lakeEnd = e
 	}
 	p.lost, err = table.Lost(c.snap, c.cfg.App, p.id)

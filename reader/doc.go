@@ -30,6 +30,7 @@
 //	hold.go      the lease of a read that takes long
 //	log.go       the log side: fetch, filter, decode
 //	resolve.go   times and words to offsets
+//	rowends.go   the ends of a table whose writer keeps no positions
 //	token.go     resume tokens
 //	pace.go      rates
 //	plan.go      what a cursor is going to read

@@ -24,6 +24,9 @@ func (c *Cursor) resolve(ctx context.Context) error {
 	if err := c.guessApp(); err != nil {
 		return err
 	}
+	if err := c.lookAtRows(ctx); err != nil {
+		return err
+	}
 	ids, err := c.partitions(ctx)
 	if err != nil {
 		return err
@@ -108,6 +111,9 @@ func (c *Cursor) partitions(ctx context.Context) ([]int32, error) {
 		for _, id := range ids {
 			known[id] = true
 		}
+	}
+	for p := range c.rowEnds {
+		known[p] = true
 	}
 	if c.snap != nil {
 		for id := range c.snap.Txns() {

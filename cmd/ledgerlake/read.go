@@ -64,6 +64,7 @@ a --token covers all of them.`,
   ledgerlake read s3://lake/orders --order time --from 2026-01-01 --max-rate 20MB
   ledgerlake read s3://lake/orders --timestamp 2026-01-31T00:00:00Z
   ledgerlake read kafka://127.0.0.1:9092/orders --table /lake/orders --from earliest
+  ledgerlake read kafka://127.0.0.1:9092/orders --table /lake/spark --map partition=partition,offset=offset,value=value
   ledgerlake read ./data/orders ./data/payments --order time --from 2026-01-01`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -112,6 +113,7 @@ a --token covers all of them.`,
 	r.decode.register(f)
 	f.StringVar(&r.dir, "dir", "", "served directory; SOURCE is then a topic")
 	f.StringVar(&r.tableURL, "table", "", "table with the history of a kafka:// or pulsar:// source")
+	f.StringToStringVar(&r.mapped, "map", nil, "of a table that somebody else made, the columns that its log records are in: partition=COLUMN,offset=COLUMN, and timestamp, key, value as far as it has them")
 	f.StringVar(&r.app, "app", "", "name under which positions are kept in the table (default: the topic, or the only one)")
 	r.store.register(f)
 	r.secure.register(f)

@@ -44,6 +44,25 @@ func (s *stream) close() error {
 	return errors.Join(errs...)
 }
 
+// mappedNames reads --map.
+func mappedNames(m map[string]string) (n table.Names, err error) {
+	if len(m) == 0 {
+		return n, nil
+	}
+	known := map[string]*string{"partition": &n.Partition, "offset": &n.Offset, "timestamp": &n.Timestamp, "key": &n.Key, "headers": &n.Headers, "value": &n.Value}
+	for what, column := range m {
+		to, ok := known[what]
+		if !ok || column == "" {
+			return n, fmt.Errorf("--map %s=%s: want partition, offset, timestamp, key, headers or value, each with the name of a column", what, column)
+		}
+		*to = column
+	}
+	if !n.Ordered() {
+		return n, errors.New("--map needs partition and offset: they say which record of the log a row is")
+	}
+	return n, nil
+}
+
 func closeAll(streams []*stream) error {
 	var errs []error
 	for _, s := range streams {
@@ -60,6 +79,7 @@ type sourceFlags struct {
 	dir      string // served directory
 	tableURL string // the lake of a kafka:// or pulsar:// source
 	app      string
+	mapped   map[string]string // system columns of a table that somebody else made
 	log      *slog.Logger
 
 	logs map[string]*local.Log // of stopped directories, by the directory: one can be opened once
@@ -102,9 +122,16 @@ func (f *sourceFlags) openTable(ctx context.Context, s *stream, at string) error
 	if err != nil {
 		return err
 	}
-	t, err := table.Open(ctx, store, table.Config{Topic: s.topic, Logger: f.log})
+	names, err := mappedNames(f.mapped)
+	if err != nil {
+		return err
+	}
+	t, err := table.Open(ctx, store, table.Config{Topic: s.topic, Names: names, Logger: f.log})
 	if err != nil {
 		return fmt.Errorf("open table %s: %w", at, err)
+	}
+	if !t.Names.Ordered() {
+		f.log.Info("rows come by version and file, the oldest first: the table has no columns that say which record of a log a row is (--map names them)", "table", at)
 	}
 	s.table = t
 	s.closes = append(s.closes, t.Log.Close)

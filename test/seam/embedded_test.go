@@ -22,7 +22,7 @@ func TestEmbeddedLog(t *testing.T) {
 		"--flush-age", "300ms", "--segment-bytes", "131072", "--retention-bytes", "131072", "--retention-interval", "100ms",
 		"--optimize-interval", "0", "--vacuum-interval", "0", "--log-level", "error")
 	s := harness.Serve(t, dir, addr, flags...)
-	load := harness.StartLoad(t, harness.LoadConfig{Addr: addr, Topic: r.topic, Seed: r.seed, Producers: 2, Transactions: true, Rate: 800})
+	load := harness.StartLoad(t, harness.LoadConfig{Addr: addr, Topic: r.topic, Seed: r.seed, Producers: 2, Transactions: true, Rate: 300})
 	r.kafka, r.source = addr, kafkaSource(addr)
 	r.awaitTable()
 	r.start(6)

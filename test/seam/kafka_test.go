@@ -24,7 +24,7 @@ func TestRealKafka(t *testing.T) {
 		"--schema", harness.WriteEventSchema(t), "--log-level", "error"}, r.storeFlags()...)
 	running := append(slices.Clone(ingest), "--flush-age", "300ms")
 	p := harness.Start(t, running...)
-	load := harness.StartLoad(t, harness.LoadConfig{Addr: k.Addr, Topic: r.topic, Seed: r.seed, Producers: 2, Transactions: true, Rate: 800})
+	load := harness.StartLoad(t, harness.LoadConfig{Addr: k.Addr, Topic: r.topic, Seed: r.seed, Producers: 2, Transactions: true, Rate: 300})
 	r.source = kafkaSource(k.Addr)
 	r.awaitTable()
 	r.start(6)

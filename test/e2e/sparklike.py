@@ -1,0 +1,26 @@
+"""Makes a Delta table as a Spark job fills it from a topic: sparklike.py TABLE COMMITS, records on standard input.
+
+The records are the rows of `ledgerlake read` of the log alone. Each commit has the next ones of every partition, in no
+order; the columns are those of Spark's Kafka source, under names of the job's own."""
+
+import base64
+import datetime
+import json
+import random
+import sys
+
+import pyarrow as pa
+from deltalake import write_deltalake
+
+table, commits = sys.argv[1], int(sys.argv[2])
+rows = [json.loads(line) for line in sys.stdin]
+rows.sort(key=lambda r: r["_offset"])
+schema = pa.schema([("kafka_offset", pa.int64()), ("kafka_partition", pa.int32()), ("at", pa.timestamp("us", "UTC")), ("key", pa.binary()), ("value", pa.binary())])
+size = -(-len(rows) // commits)
+for i in range(commits):
+    part = rows[i * size:(i + 1) * size]
+    random.Random(i).shuffle(part)
+    write_deltalake(table, pa.Table.from_pylist([{
+        "kafka_offset": r["_offset"], "kafka_partition": r["_partition"], "key": base64.b64decode(r["_key"]), "value": base64.b64decode(r["_value"]),
+        "at": datetime.datetime.fromisoformat(r["_timestamp"].replace("Z", "+00:00")),
+    } for r in part], schema=schema), mode="append")
