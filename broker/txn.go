@@ -43,3 +43,6 @@ type Transactor interface {
 // ErrTxnState is for a batch that does not fit the producer's transaction: a plain batch of a producer with an
 // open one, for instance. INVALID_TXN_STATE
 var ErrTxnState = errors.New("the batch does not fit the state of the producer's transaction")
+
+// ErrNoTransactions means that a log has no transactions, or none for this user.
+var ErrNoTransactions = errors.New("the log refuses transactions")

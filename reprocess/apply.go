@@ -76,6 +76,29 @@ func (a *applied) cut(p int32, b broker.Bounds) broker.Bounds {
 
 // Fetch implements broker.Source.
 func (a *applied) Fetch(ctx context.Context, ranges []broker.FetchRange, opts broker.FetchOptions) ([]broker.Fetched, error) {
+	got, changed, err := a.take(ctx, ranges, opts)
+	for i := range changed {
+		c := &changed[i]
+		if got[i].Err != nil || len(got[i].Batches) == 0 {
+			continue
+		}
+		got[i].Aborted = nil
+		if got[i].Batches, err = build(c.in, c.results, ranges[i].From, c.next); err != nil {
+			return nil, err
+		}
+	}
+	return got, err
+}
+
+// taken is what became of the records of one answer, up to the offset next.
+type taken struct {
+	in      []Record
+	results []Result
+	next    record.Offset
+}
+
+// take fetches, and puts what comes through the transform, all partitions at once.
+func (a *applied) take(ctx context.Context, ranges []broker.FetchRange, opts broker.FetchOptions) ([]broker.Fetched, []taken, error) {
 	ranges = slices.Clone(ranges)
 	for i := range ranges {
 		if ranges[i].MaxBytes == 0 || ranges[i].MaxBytes > a.batch {
@@ -83,59 +106,55 @@ func (a *applied) Fetch(ctx context.Context, ranges []broker.FetchRange, opts br
 		}
 	}
 	if err := a.stream.pace.Wait(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	got, err := a.stream.Fetch(ctx, ranges, opts)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	out := make([]taken, len(got))
 	g, gctx := errgroup.WithContext(ctx)
 	for i := range got {
 		got[i].Bounds = a.cut(got[i].TP.Partition, got[i].Bounds)
+		out[i].next = ranges[i].From
 		if got[i].Err != nil || len(got[i].Batches) == 0 {
 			continue
 		}
-		g.Go(func() error {
-			batches, err := a.change(gctx, ranges[i], &got[i])
-			if err != nil {
+		g.Go(func() (err error) {
+			if out[i], err = a.change(gctx, ranges[i], &got[i]); err != nil {
 				return fmt.Errorf("reprocess %s from offset %d: %w", got[i].TP, ranges[i].From, err)
 			}
-			got[i].Batches, got[i].Aborted = batches, nil
 			return nil
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return got, nil
+	return got, out, nil
 }
 
 // change puts the records of one answer through the transform.
-func (a *applied) change(ctx context.Context, r broker.FetchRange, f *broker.Fetched) ([]byte, error) {
+func (a *applied) change(ctx context.Context, r broker.FetchRange, f *broker.Fetched) (t taken, err error) {
 	to := record.Offset(-1)
 	if s, ok := a.only[f.TP.Partition]; ok {
 		to = s.To
 	}
-	in, next, err := recordsOf(f, r.From, to)
-	if err != nil {
-		return nil, err
+	if t.in, t.next, err = recordsOf(f, r.From, to); err != nil {
+		return t, err
 	}
-	a.stream.pace.Used(int64(len(in)), int64(len(f.Batches)))
-	results := make([]Result, 0, len(in))
-	switch {
-	case a.pool == nil:
-		for i := range in {
-			results = append(results, Result{Value: in[i].Value})
-		}
-	case len(in) > 0:
-		if in, err = keepRows(in, a.filter, a.topic); err == nil && len(in) > 0 {
-			results, err = a.apply(ctx, in)
-		}
-		if err != nil {
-			return nil, err
-		}
+	a.stream.pace.Used(int64(len(t.in)), int64(len(f.Batches)))
+	if t.in, err = keepRows(t.in, a.filter, a.topic); err != nil || len(t.in) == 0 {
+		return t, err
 	}
-	return build(in, results, r.From, next)
+	if a.pool != nil {
+		t.results, err = a.apply(ctx, t.in)
+		return t, err
+	}
+	t.results = make([]Result, len(t.in))
+	for i := range t.in {
+		t.results[i].Value = t.in[i].Value
+	}
+	return t, nil
 }
 
 func (a *applied) apply(ctx context.Context, in []Record) ([]Result, error) {

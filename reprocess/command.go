@@ -182,7 +182,7 @@ func (p *process) write(in []Record) error {
 	var buf []byte
 	for i := range in {
 		var err error
-		if buf, err = line(buf[:0], &in[i]); err != nil {
+		if buf, err = line(buf[:0], &in[i], ""); err != nil {
 			return err
 		}
 		if _, err := w.Write(append(buf, '\n')); err != nil {

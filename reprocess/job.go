@@ -26,6 +26,16 @@ type Spec struct {
 	Until   string `yaml:"until,omitempty"` // default now; what comes after it is read by a run that follows
 	// Sink is the new table; "shadow" puts it into the folder of the table that it replaces, where Swap can take it.
 	Sink string `yaml:"sink"`
+	// A sink that is no table: kafka://host:port/topic, topic:DIR/TOPIC of a served directory, or "command". State is
+	// then the table with the job's plan and positions; default: where "shadow" would be.
+	State string `yaml:"state,omitempty"`
+	// Of a topic: Partitions is KeepPartitions (default) or ByKey, Origin adds headers that say which record it was, and
+	// Delivery is ExactlyOnce (default) or AtLeastOnce.
+	Partitions string `yaml:"partitions,omitempty"`
+	Origin     bool   `yaml:"origin,omitempty"`
+	Delivery   string `yaml:"delivery,omitempty"`
+	// SinkCommand is run with "sink: command", as it is given, without a shell. See CommandOutlet.
+	SinkCommand []string `yaml:"sinkCommand,omitempty"`
 	// Replaces is the table whose place the new one is to take: one that another job fills, or, for a job that
 	// changes no values, the table of the topic. Default: the source's table.
 	Replaces string `yaml:"replaces,omitempty"`
@@ -76,17 +86,15 @@ func (s Spec) validate() error {
 		return fmt.Errorf("%w: name %q: want letters, digits, '_', '.', '-', at most 100", ErrSpec, s.Name)
 	case s.Source == "":
 		return fmt.Errorf("%w: no source", ErrSpec)
-	case s.Sink == "":
-		return fmt.Errorf("%w: no sink: want the path of the new table, or %q", ErrSpec, ShadowSink)
-	case strings.Contains(s.Sink, "://") && !strings.HasPrefix(s.Sink, "s3://") && !strings.HasPrefix(s.Sink, "file://") &&
-		!strings.HasPrefix(s.Sink, "gs://") && !strings.HasPrefix(s.Sink, "az://"):
-		return fmt.Errorf("%w: sink %s: only tables can be filled by a job so far, no topics", ErrSpec, s.Sink)
 	case s.History != "" && !strings.HasPrefix(s.Source, "kafka://"):
 		return fmt.Errorf("%w: history is for a kafka:// source; a table or a topic of a directory has its own", ErrSpec)
 	case len(s.Command) > 0 && (s.Where != "" || len(s.Columns) > 0 || len(s.Keep) > 0):
 		return fmt.Errorf("%w: either a command, or where, keep and columns", ErrSpec)
 	case s.SplitBytes < 0:
 		return fmt.Errorf("%w: splitBytes %d is below 0", ErrSpec, s.SplitBytes)
+	}
+	if err := s.validateSink(); err != nil {
+		return err
 	}
 	if _, err := s.rate(); err != nil {
 		return fmt.Errorf("%w: maxRate: %w", ErrSpec, err)

@@ -25,6 +25,8 @@ type Plan struct {
 	Splits  []Split `json:"splits"`
 	// Named says that the job was given offsets, and so these partitions alone.
 	Named bool `json:"named,omitempty"`
+	// Sink identifies a sink that is no table, if anything does.
+	Sink string `json:"sink,omitempty"`
 	// Swapped says that the table is one that the job's was swapped into.
 	Swapped bool `json:"swapped,omitempty"`
 }
@@ -61,7 +63,7 @@ func planOf(snap *deltalog.Snapshot, job string) (*Plan, error) {
 	return &p, nil
 }
 
-// makePlan cuts the stream between two places into splits of about so many bytes.
+// makePlan cuts the stream between two places into splits of about so many bytes; 0: one a partition.
 func makePlan(ctx context.Context, s *stream, job, from, until string, splitBytes int64) (*Plan, error) {
 	p := &Plan{Job: job, Topic: s.topic, Splits: []Split{}, Named: len(reader.NamedPartitions(from)) > 0}
 	var err error
@@ -98,6 +100,9 @@ func makePlan(ctx context.Context, s *stream, job, from, until string, splitByte
 			step = record.Offset(max(splitBytes/1024, 1)) // nothing is known of records that are in the log only
 		}
 		p.Ranges = append(p.Ranges, Split{part, a, b})
+		if splitBytes == 0 {
+			step = max(b-a, 1)
+		}
 		step = max(step, (b-a)/(maxSplits/record.Offset(len(parts))+1)+1)
 		for o := a; o < b; o += step {
 			p.Splits = append(p.Splits, Split{part, o, min(o+step, b)})

@@ -28,6 +28,10 @@ import (
 const helper = "LEDGERLAKE_TEST_COMMAND"
 
 func TestMain(m *testing.M) {
+	if path, ok := strings.CutPrefix(os.Getenv(helper), "sink:"); ok {
+		loader(path)
+		return
+	}
 	if os.Getenv(helper) != "" {
 		command()
 		return

@@ -30,8 +30,10 @@ type Config struct {
 	Topic string         // in the log, and the name under which the source's table keeps its positions
 	Table *table.Table   // with the history; nil: the log has everything
 	Log   broker.Source  // with the tail; nil: the table alone
-	Sink  objstore.Store // of the new table
-	// DeadLetterStore of the job; called when there is a first dead letter.
+	Sink  objstore.Store // of the new table; with an Outlet, of the table that holds the job's plan and positions alone
+	// Outlet takes the results in the place of a table; nil: they are rows of the new table.
+	Outlet Outlet
+	// DeadLetterStore of the job; called when there is a first dead letter. Not needed with an Outlet.
 	DeadLetterStore func(ctx context.Context) (objstore.Store, error)
 	// Schema is the payload columns of the new table. Nil: those of the source's table when values stay as they are,
 	// else inferred from the first records.
@@ -70,7 +72,7 @@ func (c Config) validate() error {
 	switch {
 	case c.Table == nil && c.Log == nil:
 		return errors.New("reprocess: a table or a log is needed to read from")
-	case c.Topic == "" || c.Sink == nil || c.DeadLetterStore == nil:
+	case c.Topic == "" || c.Sink == nil || c.DeadLetterStore == nil && c.Outlet == nil:
 		return errors.New("reprocess: Topic, Sink and DeadLetterStore are needed")
 	case c.Workers < 1:
 		return fmt.Errorf("reprocess: %d workers", c.Workers)
@@ -120,8 +122,12 @@ func (j *Job) open(ctx context.Context) (err error) {
 		return err
 	}
 	j.sink, err = table.Open(ctx, j.cfg.Sink, table.Config{Topic: j.cfg.Topic, Logger: j.cfg.Logger})
+	sinkID, prepareErr := j.prepareOutlet(ctx)
+	if prepareErr != nil {
+		return errors.Join(prepareErr, err)
+	}
 	if errors.Is(err, deltalog.ErrNotTable) {
-		err = j.create(ctx)
+		err = j.create(ctx, sinkID)
 	}
 	if err != nil {
 		return fmt.Errorf("open the new table: %w", err)
@@ -133,6 +139,9 @@ func (j *Job) open(ctx context.Context) (err error) {
 	j.plan, err = planOf(snap, j.cfg.Spec.Name)
 	if err == nil && j.plan.Topic != j.cfg.Topic {
 		err = fmt.Errorf("%w: it was planned for topic %s", ErrOtherJob, j.plan.Topic)
+	}
+	if err == nil && j.plan.Sink != sinkID {
+		err = fmt.Errorf("%w: the topic that it fills was deleted and made again, or is another one (id %s, now %s)", ErrOtherJob, j.plan.Sink, sinkID)
 	}
 	if err != nil || j.plan.TopicID == "" {
 		return err
@@ -165,11 +174,16 @@ func (j *Job) startTransforms() error {
 
 // create makes the new table with its plan in one commit, so that of several processes that begin together one
 // decides.
-func (j *Job) create(ctx context.Context) error {
-	plan, err := makePlan(ctx, j.stream, j.cfg.Spec.Name, j.cfg.Spec.From, j.cfg.Spec.Until, j.cfg.Spec.SplitBytes)
+func (j *Job) create(ctx context.Context, sinkID string) error {
+	splitBytes := j.cfg.Spec.SplitBytes
+	if j.cfg.Outlet != nil {
+		splitBytes = 0 // the records of a partition stay in order
+	}
+	plan, err := makePlan(ctx, j.stream, j.cfg.Spec.Name, j.cfg.Spec.From, j.cfg.Spec.Until, splitBytes)
 	if err != nil {
 		return err
 	}
+	plan.Sink = sinkID
 	raw, err := json.Marshal(plan)
 	if err != nil {
 		return err
@@ -186,8 +200,33 @@ func (j *Job) create(ctx context.Context) error {
 	return err
 }
 
+// prepareOutlet makes the job's sink ready when that is no table, and gives what identifies it.
+func (j *Job) prepareOutlet(ctx context.Context) (id string, err error) {
+	if j.cfg.Outlet == nil {
+		return "", nil
+	}
+	parts, err := j.stream.Partitions(ctx, j.cfg.Topic)
+	if err != nil {
+		return "", err
+	}
+	from := SourceTopic{Topic: j.cfg.Topic}
+	for _, p := range parts {
+		from.Partitions = max(from.Partitions, p+1)
+	}
+	if from.ID, err = j.stream.TopicID(ctx, j.cfg.Topic); err != nil {
+		return "", err
+	}
+	if id, err = j.cfg.Outlet.Prepare(ctx, from); err != nil {
+		return "", fmt.Errorf("make the sink ready: %w", err)
+	}
+	return id, nil
+}
+
 // payload gives the columns of the new table.
 func (j *Job) payload(ctx context.Context, plan *Plan) (*arrow.Schema, error) {
+	if j.cfg.Outlet != nil {
+		return arrow.NewSchema(nil, nil), nil
+	}
 	if j.cfg.Schema != nil {
 		return j.cfg.Schema, nil
 	}
@@ -345,9 +384,16 @@ func (j *Job) runSplit(ctx context.Context, i int) error {
 		return nil
 	}
 	start := time.Now()
-	cfg := j.tiering(j.source(s.Partition, span{s.From, s.To}), j.plan.app(i))
-	cfg.UntilEnd, cfg.Partitions, cfg.Workers = true, []int32{s.Partition}, 1
-	if err := j.tier(ctx, cfg); err != nil {
+	source, app := j.source(s.Partition, span{s.From, s.To}), j.plan.app(i)
+	if j.cfg.Outlet != nil {
+		d := delivering{j: j, from: source, app: app, ends: map[int32]record.Offset{s.Partition: s.To}, begin: map[int32]record.Offset{s.Partition: s.From}}
+		err = d.run(ctx)
+	} else {
+		cfg := j.tiering(source, app)
+		cfg.UntilEnd, cfg.Partitions, cfg.Workers = true, []int32{s.Partition}, 1
+		err = j.tier(ctx, cfg)
+	}
+	if err != nil {
 		return fmt.Errorf("split %d, partition %d offsets [%d, %d): %w", i, s.Partition, s.From, s.To, err)
 	}
 	j.cfg.Logger.Info("split is done", "job", j.plan.Job, "split", i, "of", len(j.plan.Splits), "partition", s.Partition, "from", s.From, "to", s.To, "took", time.Since(start))
@@ -415,6 +461,9 @@ func (j *Job) follow(ctx context.Context) error {
 	a := &applied{stream: j.stream, pool: j.pool, filter: j.filter, only: map[int32]span{}, batch: j.batchBytes()}
 	for _, r := range j.plan.Ranges {
 		a.only[r.Partition] = span{r.To, -1}
+	}
+	if j.cfg.Outlet != nil {
+		return j.followOutlet(ctx, a)
 	}
 	cfg := j.tiering(a, j.plan.Job)
 	if j.plan.Named {

@@ -62,6 +62,9 @@ func (r SwapReport) String() string {
 // topic is the history that its consumers read, so only a job that changes no values, but the columns they are
 // decoded into, may replace it; the topic's tiering goes on with it.
 func (j *Job) Swap(ctx context.Context, old *table.Table, dryRun bool) (SwapReport, error) {
+	if j.cfg.Outlet != nil {
+		return SwapReport{}, errNoTable
+	}
 	if j.sink.Store.URL() != ShadowPath(old.Store.URL(), j.plan.Job) {
 		return SwapReport{}, ErrNotShadow
 	}

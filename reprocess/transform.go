@@ -55,6 +55,7 @@ type system struct {
 	Key       *string  `json:"_key"`
 	Headers   []header `json:"_headers"`
 	Value     *string  `json:"_value,omitempty"` // only where the value is no JSON object
+	Error     string   `json:"_error,omitempty"` // why a record was refused, for a sink
 }
 
 type header struct {
@@ -71,8 +72,8 @@ func text64(b []byte) *string {
 }
 
 // line is a record as one JSON object: its coordinates in the form of `ledgerlake read`, and the fields of its value.
-func line(dst []byte, r *Record) ([]byte, error) {
-	s := system{Partition: r.Partition, Offset: int64(r.Offset), Key: text64(r.Key), Headers: []header{}}
+func line(dst []byte, r *Record, refused string) ([]byte, error) {
+	s := system{Partition: r.Partition, Offset: int64(r.Offset), Key: text64(r.Key), Headers: []header{}, Error: refused}
 	if r.Timestamp >= 0 {
 		s.Timestamp = time.UnixMilli(r.Timestamp).UTC().Format(time.RFC3339Nano)
 	}

@@ -2,13 +2,17 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ledgerlake/ledgerlake/broker"
 )
 
-// CreateTopic makes a topic with the cluster's own replication factor. A topic that is there is an error.
+// CreateTopic makes a topic with the cluster's own replication factor. For a topic
+// that is there the error wraps broker.ErrTopicExists.
 func CreateTopic(ctx context.Context, cfg Config, topic string, partitions int32, settings map[string]string) error {
 	cl, err := cfg.newClient(ctx)
 	if err != nil {
@@ -32,6 +36,9 @@ func CreateTopic(ctx context.Context, cfg Config, topic string, partitions int32
 		return fmt.Errorf("create topic %s: the cluster gave no answer", topic)
 	}
 	if err := kerr.ErrorForCode(resp.Topics[0].ErrorCode); err != nil {
+		if errors.Is(err, kerr.TopicAlreadyExists) {
+			return fmt.Errorf("create topic %s: %w", topic, broker.ErrTopicExists)
+		}
 		return fmt.Errorf("create topic %s: %w: %s", topic, err, deref(resp.Topics[0].ErrorMessage))
 	}
 	return nil

@@ -15,7 +15,6 @@ import (
 	"github.com/ledgerlake/ledgerlake/committer"
 	"github.com/ledgerlake/ledgerlake/committer/rpc"
 	"github.com/ledgerlake/ledgerlake/deltalog"
-	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/reprocess"
 	"github.com/ledgerlake/ledgerlake/table"
 	"github.com/ledgerlake/ledgerlake/tiering"
@@ -44,15 +43,20 @@ type openedJob struct {
 	*reprocess.Job
 	spec     reprocess.Spec
 	source   *stream
-	replaced *table.Table // nil when there is none yet
-	group    *rpc.Client  // nil: none
+	replaced *table.Table   // nil when there is none yet
+	group    *rpc.Client    // nil: none
+	closes   []func() error // of the sink
 }
 
 func (o *openedJob) close() error {
-	err := o.source.close()
+	var err error
 	if o.Job != nil {
-		err = errors.Join(o.Close(), err)
+		err = o.Close()
 	}
+	for _, c := range o.closes {
+		err = errors.Join(err, c())
+	}
+	err = errors.Join(err, o.source.close())
 	if o.replaced != nil && o.replaced != o.source.table {
 		err = errors.Join(err, o.replaced.Close())
 	}
@@ -68,16 +72,17 @@ func newReprocess() *cobra.Command {
 	var letters letterFlags
 	cmd := &cobra.Command{
 		Use:   "reprocess JOB.yaml",
-		Short: "Run a stream again from any offset into a new table, compare, and swap it in",
+		Short: "Run a stream again from any offset into a new table, a topic or a program",
 		Long: `reprocess reads a topic again, history from the table and the tail from the log, changes its records, and
-fills a new table with exactly one row a record. Stop it at any time and start it again: it goes on where it was,
-also on other machines and on many at once.
+fills a new table with exactly one row a record; or a topic, or a program. Stop it at any time and start it again: it goes
+on where it was, also on other machines and on many at once.
 
 JOB.yaml:
   name: better-model               positions are kept under this name
   source: ./data/events            DIR/TOPIC, a table, or kafka://host:port/topic (then also history: TABLE)
   from: 2026-10-01T00:00:00Z       default earliest
-  sink: shadow                     or the path of a new table
+  sink: shadow                     or the path of a new table, kafka://host:port/topic, topic:DIR/TOPIC of a served
+                                   directory, or command; docs/reprocess.md has the keys that go with them
   replaces: ./data/lake/classified the table whose place it is to take (default: the source's)
   where: amount > 10               an expression: which records become rows
   keep: [user, amount]             fields that are kept; default all
@@ -346,14 +351,9 @@ func (f *jobFlags) openJob(ctx context.Context, o *openedJob) (err error) {
 			return err
 		}
 	}
-	sink, err := o.sinkPath(ctx)
-	if err != nil {
+	if err = f.openSink(ctx, o, &cfg); err != nil {
 		return err
 	}
-	if cfg.Sink, err = f.store.open(ctx, sink); err != nil {
-		return err
-	}
-	cfg.DeadLetterStore = func(ctx context.Context) (objstore.Store, error) { return f.store.open(ctx, sink+"_dead_letters") }
 	if o.group, err = f.group.open(); err != nil {
 		return err
 	}

@@ -1,0 +1,251 @@
+package reprocess
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+// CommandOutlet is a process of any language as a sink. It gets a JSON object a record on a line of its standard input,
+// in the form that Command describes, and acknowledges by lines {"_partition": p, "_offset": n} on its standard output:
+// this record and all before it in the partition are safe. The line {"_flush": true} asks it to acknowledge all that it
+// got; nothing more comes before it has done so. A record that the transform refused comes as it was, with the reason in
+// _error, as what becomes of it is the sink's affair (I7).
+//
+// The job's position moves behind the acknowledgement, so a record may come again after either was killed, and always the
+// same at the same place: a sink that knows what it has by (_partition, _offset), as one that replaces rows by them or
+// keeps them beside its rows, ends with each record once. Each split has a process of its own.
+type CommandOutlet struct {
+	Argv []string
+
+	mu     sync.Mutex
+	failed int // deliveries in a row that ended without a commit
+}
+
+// Prepare implements Outlet. A command has no identity.
+func (o *CommandOutlet) Prepare(context.Context, SourceTopic) (id string, err error) { return "", nil }
+
+// maxFailed is how many deliveries in a row may fail before the command itself is held to be at fault.
+const maxFailed = 5
+
+// Open implements Outlet.
+func (o *CommandOutlet) Open(context.Context, Work) (Delivery, error) {
+	p, err := start(o.Argv)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", broker.ErrGiveUp, err)
+	}
+	d := &commandDelivery{o: o, p: p, sent: map[int32]record.Offset{}, acked: map[int32]record.Offset{}, news: make(chan struct{}, 1), ended: make(chan struct{})}
+	d.w = bufio.NewWriterSize(p.in, 256<<10)
+	go d.read() // ends with the process's output, which Close waits for
+	return d, nil
+}
+
+// count notes how a delivery went, and says whether to give up.
+func (o *CommandOutlet) count(ok bool) (giveUp bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if ok {
+		o.failed = 0
+		return false
+	}
+	o.failed++
+	return o.failed >= maxFailed
+}
+
+type commandDelivery struct {
+	o   *CommandOutlet
+	p   *process
+	w   *bufio.Writer
+	buf []byte
+
+	news  chan struct{} // something was acknowledged
+	ended chan struct{} // closed behind the last line
+
+	mu    sync.Mutex
+	sent  map[int32]record.Offset // the last one, by partition
+	acked map[int32]record.Offset
+	err   error // of a line
+}
+
+// read takes the acknowledgements as they come, so that neither side waits for the other's pipe.
+func (d *commandDelivery) read() {
+	defer close(d.ended)
+	for raw := range d.p.lines {
+		d.ack(raw)
+		select {
+		case d.news <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (d *commandDelivery) ack(raw []byte) {
+	var a struct {
+		Partition *int32         `json:"_partition"`
+		Offset    *record.Offset `json:"_offset"`
+	}
+	err := json.Unmarshal(raw, &a)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.err != nil {
+		return
+	}
+	if err != nil || a.Partition == nil || a.Offset == nil {
+		d.err = fmt.Errorf("it wrote %.80q: want {\"_partition\": p, \"_offset\": n} as acknowledgements, and nothing else", raw)
+		return
+	}
+	if last, ok := d.sent[*a.Partition]; !ok || *a.Offset > last {
+		d.err = fmt.Errorf("it acknowledged offset %d of partition %d, which it did not get", *a.Offset, *a.Partition)
+		return
+	}
+	if at, ok := d.acked[*a.Partition]; !ok || *a.Offset > at {
+		d.acked[*a.Partition] = *a.Offset
+	}
+}
+
+// Positions implements Delivery: the job's table has them.
+func (d *commandDelivery) Positions(context.Context) (map[int32]record.Offset, error) {
+	return nil, nil
+}
+
+// Deliver implements Delivery.
+func (d *commandDelivery) Deliver(ctx context.Context, in []Record, results []Result) error {
+	return d.within(ctx, func() error {
+		for i := range in {
+			r := &results[i]
+			if r.Drop && r.Err == nil {
+				continue
+			}
+			rec, why := in[i], ""
+			if r.Err != nil {
+				why = r.Err.Error()
+			} else {
+				rec.Value = r.Value
+			}
+			var err error
+			if d.buf, err = line(d.buf[:0], &rec, why); err != nil {
+				return err
+			}
+			d.mu.Lock()
+			d.sent[rec.Partition] = rec.Offset // first: the acknowledgement may be faster than we
+			d.mu.Unlock()
+			if _, err := d.w.Write(append(d.buf, '\n')); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// within writes to the process, which is ended when ctx is: it may have stopped to read.
+func (d *commandDelivery) within(ctx context.Context, write func() error) error {
+	unhook := context.AfterFunc(ctx, d.p.end)
+	defer unhook()
+	if err := write(); err != nil {
+		return d.failure(ctx, err)
+	}
+	return nil
+}
+
+// failure is why the process does not do what it should: its own word first.
+func (d *commandDelivery) failure(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.err != nil {
+		err = d.err
+	}
+	err = fmt.Errorf("sink command %s: %w", d.p.name, err)
+	if d.o.count(false) {
+		err = fmt.Errorf("%w: %w", broker.ErrGiveUp, err)
+	}
+	return err
+}
+
+// errSinkEnded is for a command that ended before it had acknowledged everything.
+var errSinkEnded = errors.New("it ended before it had acknowledged what it got")
+
+// Commit implements Delivery: it waits for the acknowledgements.
+func (d *commandDelivery) Commit(ctx context.Context, _ map[int32]record.Offset) error {
+	if d.settled() {
+		return nil
+	}
+	err := d.within(ctx, func() error {
+		_, err := d.w.WriteString("{\"_flush\":true}\n")
+		return errors.Join(err, d.w.Flush())
+	})
+	if err != nil {
+		return err
+	}
+	timer := time.NewTimer(answerTime)
+	defer timer.Stop()
+	for !d.settled() {
+		select {
+		case <-d.news:
+			timer.Reset(answerTime)
+		case <-d.ended:
+			if !d.settled() {
+				return d.failure(ctx, errSinkEnded)
+			}
+		case <-timer.C:
+			return d.failure(ctx, fmt.Errorf("no acknowledgement came for %s: it must answer {\"_flush\": true} by the last offset of each partition, and flush its output", answerTime))
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if d.broken() {
+			return d.failure(ctx, errSinkEnded)
+		}
+	}
+	d.o.count(true)
+	return nil
+}
+
+func (d *commandDelivery) settled() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.err != nil {
+		return false
+	}
+	for p, last := range d.sent {
+		if at, ok := d.acked[p]; !ok || at < last {
+			return false
+		}
+	}
+	return true
+}
+
+func (d *commandDelivery) broken() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.err != nil
+}
+
+// Close ends the process: by the end of its input, and if that does not do, by force. What was acknowledged counts,
+// however it ends, so its exit status is no error once everything was.
+func (d *commandDelivery) Close() error {
+	settled := d.settled()
+	_ = d.p.in.Close()
+	if !settled {
+		d.p.end()
+	}
+	stop := time.AfterFunc(10*time.Second, d.p.end)
+	defer stop.Stop()
+	<-d.ended
+	err := d.p.wait()
+	switch {
+	case !settled:
+		return nil // ended by us, for a reason that is told
+	case err != nil && d.o.count(false):
+		return fmt.Errorf("%w: %w", broker.ErrGiveUp, err)
+	}
+	return err
+}

@@ -1,0 +1,336 @@
+package reprocess
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/committer"
+	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/table"
+)
+
+// delivering is one task of a job whose sink is an Outlet: a split, or what comes behind all of them.
+type delivering struct {
+	j    *Job
+	from *applied
+	app  string
+	// ends are the partitions, each with the offset where it is done; -1: never.
+	ends map[int32]record.Offset
+	// begin is where a partition begins of which nobody has a position.
+	begin map[int32]record.Offset
+}
+
+// run delivers until all partitions are done, or ctx ends; nil then too: what was delivered is committed. What passes by
+// itself, such as a cluster that is away, is tried again.
+func (d *delivering) run(ctx context.Context) error {
+	for try := 1; ; try++ {
+		moved, err := d.once(ctx)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+			return nil
+		case final(err) || ctx.Err() != nil:
+			return err
+		}
+		if moved {
+			try = 1
+		}
+		d.j.cfg.Logger.Warn("delivering failed, beginning again where the sink stands", "app", d.app, "try", try, "error", err)
+		if !d.rest(ctx, try) {
+			return nil
+		}
+	}
+}
+
+// discoverEvery is how often a job that follows looks for new partitions.
+const discoverEvery = time.Minute
+
+// errMorePartitions ends a run of a job that follows, which then begins again with all of them.
+var errMorePartitions = errors.New("the topic has got more partitions")
+
+// followOutlet goes on behind the plan, into a sink that is no table.
+func (j *Job) followOutlet(ctx context.Context, a *applied) error {
+	for {
+		d := delivering{j: j, from: a, app: j.plan.Job, ends: map[int32]record.Offset{}, begin: map[int32]record.Offset{}}
+		for _, r := range j.plan.Ranges {
+			d.ends[r.Partition], d.begin[r.Partition] = -1, r.To
+		}
+		if !j.plan.Named {
+			parts, err := j.stream.Partitions(ctx, j.cfg.Topic)
+			if err != nil {
+				return err
+			}
+			for _, p := range parts {
+				if _, planned := d.ends[p]; planned {
+					continue
+				}
+				b, err := j.stream.Bounds(ctx, record.TopicPartition{Topic: j.cfg.Topic, Partition: p})
+				if err != nil {
+					return err
+				}
+				d.ends[p], d.begin[p] = -1, b.Start
+			}
+		}
+		if _, err := j.prepareOutlet(ctx); err != nil { // there may be more partitions now than the sink has
+			return err
+		}
+		run, stop := context.WithCancelCause(ctx)
+		var looking sync.WaitGroup
+		if !j.plan.Named {
+			looking.Go(func() { j.discover(run, len(d.ends), stop) })
+		}
+		err := d.run(run)
+		more := errors.Is(context.Cause(run), errMorePartitions)
+		stop(nil)
+		looking.Wait()
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+// discover ends a run when the topic has more partitions than it knows.
+func (j *Job) discover(ctx context.Context, known int, stop context.CancelCauseFunc) {
+	tick := time.NewTicker(discoverEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if parts, err := j.stream.Partitions(ctx, j.cfg.Topic); err == nil && len(parts) > known {
+			stop(errMorePartitions)
+			return
+		}
+	}
+}
+
+// final says that no other try mends it.
+func final(err error) bool {
+	var beyond *broker.OutOfRangeError
+	var filled *committer.FilledByError
+	return errors.Is(err, broker.ErrGiveUp) || errors.Is(err, broker.ErrProducerFenced) || errors.Is(err, ErrSpec) || errors.Is(err, broker.ErrClosed) ||
+		errors.As(err, &beyond) || errors.As(err, &filled)
+}
+
+// rest waits before the next try; false when ctx ended.
+func (d *delivering) rest(ctx context.Context, try int) bool {
+	base, most := d.j.cfg.Tiering.RetryBase, d.j.cfg.Tiering.RetryMax
+	if base == 0 {
+		base = 100 * time.Millisecond
+	}
+	if most == 0 {
+		most = 15 * time.Second
+	}
+	pause := min(base<<min(try-1, 12), most)
+	t := time.NewTimer(pause/2 + rand.N(pause/2+1))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// once opens a Delivery and delivers through it until it is done or something fails.
+func (d *delivering) once(ctx context.Context) (moved bool, err error) {
+	snap, err := d.j.sink.Log.Snapshot(ctx)
+	if err != nil {
+		return false, err
+	}
+	out, err := d.j.cfg.Outlet.Open(ctx, Work{State: snap.Metadata().ID, App: d.app, Topic: d.j.cfg.Topic})
+	if err != nil {
+		return false, fmt.Errorf("open the sink: %w", err)
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	next, err := d.positions(ctx, out)
+	if err != nil {
+		return false, err
+	}
+	r := &delivery{delivering: d, out: out, next: next, ahead: map[int32]record.Offset{}}
+	err = r.loop(ctx)
+	return r.moved, err
+}
+
+// positions is where each partition goes on: as the sink says, else as the job's table says, which is brought up to it.
+func (d *delivering) positions(ctx context.Context, out Delivery) (map[int32]record.Offset, error) {
+	ofSink, err := out.Positions(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("positions in the sink: %w", err)
+	}
+	snap, err := d.j.sink.Log.Snapshot(ctx) // after the sink's: whoever was before us cannot move it any more
+	if err != nil {
+		return nil, err
+	}
+	next := map[int32]record.Offset{}
+	for p := range d.ends {
+		at, known := table.LakeEnd(snap, d.app, p)
+		if !known {
+			at = d.begin[p]
+		}
+		next[p] = max(at, ofSink[p])
+	}
+	return next, d.note(ctx, next)
+}
+
+// note brings the positions of the job's table up to next.
+func (d *delivering) note(ctx context.Context, next map[int32]record.Offset) error {
+	snap, err := d.j.sink.Log.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	req := committer.Request{App: d.app, Parameters: map[string]string{"job": d.j.plan.Job}}
+	for p, to := range next {
+		from, known := table.LakeEnd(snap, d.app, p)
+		if !known {
+			from = d.begin[p]
+		}
+		if to > from {
+			req.Ranges = append(req.Ranges, committer.Range{Partition: p, From: from, To: to})
+		}
+	}
+	if len(req.Ranges) == 0 {
+		return nil
+	}
+	_, err = committer.NewDirect(d.j.sink.Log).Commit(ctx, req)
+	var fenced *committer.FencedError
+	if errors.As(err, &fenced) {
+		return nil // an unknown outcome before, and it was in
+	}
+	return err
+}
+
+// delivery is one Delivery at work.
+type delivery struct {
+	*delivering
+	out  Delivery
+	next map[int32]record.Offset
+
+	rows, bytes int64                   // delivered and not committed
+	ahead       map[int32]record.Offset // partitions of them, or of offsets without any, as in next
+	since       time.Time               // when the first of them was fetched
+	moved       bool                    // a commit was made
+}
+
+// Limits of a commit where the job says nothing.
+const (
+	deliverAge   = time.Second // consumers with read_committed wait so long for the end of the transaction
+	deliverRows  = 100_000
+	deliverBytes = 16 << 20 // of keys and values, which are kept until the commit
+)
+
+func (r *delivery) due() bool {
+	t := r.j.cfg.Tiering
+	age, rows, bytes := t.MaxAge, int64(t.MaxRows), t.MaxBytes
+	if age == 0 {
+		age = deliverAge
+	}
+	if rows == 0 {
+		rows = deliverRows
+	}
+	if bytes == 0 {
+		bytes = deliverBytes
+	}
+	return len(r.ahead) > 0 && (r.rows >= rows || r.bytes >= bytes || time.Since(r.since) >= age)
+}
+
+func (r *delivery) loop(ctx context.Context) error {
+	for {
+		ranges := r.ranges()
+		if r.due() || len(ranges) == 0 {
+			if err := r.commit(ctx); err != nil {
+				return err
+			}
+		}
+		if len(ranges) == 0 {
+			return nil
+		}
+		if err := r.step(ctx, ranges); err != nil {
+			if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+				err = errors.Join(r.commit(ctx), err) // told to stop: what was delivered stays
+			}
+			return err
+		}
+	}
+}
+
+// ranges are the partitions that are not done, the one furthest behind first.
+func (r *delivery) ranges() (out []broker.FetchRange) {
+	for p, end := range r.ends {
+		if end < 0 || r.next[p] < end {
+			out = append(out, broker.FetchRange{TP: record.TopicPartition{Topic: r.j.cfg.Topic, Partition: p}, From: r.next[p]})
+		}
+	}
+	return out
+}
+
+// step fetches once, and delivers what came.
+func (r *delivery) step(ctx context.Context, ranges []broker.FetchRange) error {
+	opts := broker.FetchOptions{Isolation: broker.ReadCommitted, MinBytes: 1, MaxWait: 100 * time.Millisecond, MaxBytes: 16 << 20}
+	got, changed, err := r.from.take(ctx, ranges, opts)
+	if err != nil {
+		return err
+	}
+	for i := range got {
+		if err := got[i].Err; err != nil {
+			return fmt.Errorf("fetch %s at offset %d: %w", got[i].TP, ranges[i].From, err)
+		}
+		t := &changed[i]
+		if t.next == ranges[i].From {
+			continue
+		}
+		if len(r.ahead) == 0 {
+			r.since = time.Now()
+		}
+		if len(t.in) > 0 {
+			if err := r.out.Deliver(ctx, t.in, t.results); err != nil {
+				return err
+			}
+		}
+		r.rows += int64(len(t.in))
+		r.bytes += int64(len(got[i].Batches))
+		p := got[i].TP.Partition
+		r.next[p], r.ahead[p] = t.next, t.next
+	}
+	return nil
+}
+
+// commit makes what was delivered safe, and then notes it in the job's table. It is not cut off when the job is told to
+// stop, but StopTimeout later.
+func (r *delivery) commit(ctx context.Context) error {
+	if len(r.ahead) == 0 {
+		return nil
+	}
+	ctx, cancel := outlive(ctx, r.j.cfg.Tiering.StopTimeout)
+	defer cancel()
+	if err := r.out.Commit(ctx, r.ahead); err != nil {
+		return fmt.Errorf("commit in the sink: %w", err)
+	}
+	done := r.ahead
+	r.rows, r.bytes, r.ahead, r.moved = 0, 0, map[int32]record.Offset{}, true
+	if err := r.note(ctx, done); err != nil {
+		return fmt.Errorf("note the positions of the sink: %w", err)
+	}
+	return nil
+}
+
+// outlive gives a context that ends some time after its parent: 30 s where there is no limit.
+func outlive(parent context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	if limit == 0 {
+		limit = 30 * time.Second
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
+	unhook := context.AfterFunc(parent, func() {
+		t := time.AfterFunc(limit, cancel)
+		context.AfterFunc(ctx, func() { t.Stop() })
+	})
+	return ctx, func() { unhook(); cancel() }
+}
