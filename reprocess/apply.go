@@ -38,9 +38,9 @@ type applied struct {
 	only map[int32]span // nil: everything
 	pool chan Transform // idle transforms; nil: values stay
 
+	seen   *counters      // of the process
 	filter transform.Spec // of the source: what is no row there is no record for the transform
 
-	batch int  // bytes of one fetch of a partition, at most
 	split bool // of a plan, which holds the topic's id: it is not recorded once more for each split
 }
 
@@ -76,6 +76,9 @@ func (a *applied) cut(p int32, b broker.Bounds) broker.Bounds {
 
 // Fetch implements broker.Source.
 func (a *applied) Fetch(ctx context.Context, ranges []broker.FetchRange, opts broker.FetchOptions) ([]broker.Fetched, error) {
+	if err := a.stream.pace.Wait(ctx); err != nil {
+		return nil, err
+	}
 	got, changed, err := a.take(ctx, ranges, opts)
 	for i := range changed {
 		c := &changed[i]
@@ -100,13 +103,11 @@ type taken struct {
 // take fetches, and puts what comes through the transform, all partitions at once.
 func (a *applied) take(ctx context.Context, ranges []broker.FetchRange, opts broker.FetchOptions) ([]broker.Fetched, []taken, error) {
 	ranges = slices.Clone(ranges)
+	limit := a.stream.pace.fetchBytes()
 	for i := range ranges {
-		if ranges[i].MaxBytes == 0 || ranges[i].MaxBytes > a.batch {
-			ranges[i].MaxBytes = a.batch
+		if ranges[i].MaxBytes == 0 || ranges[i].MaxBytes > limit {
+			ranges[i].MaxBytes = limit
 		}
-	}
-	if err := a.stream.pace.Wait(ctx); err != nil {
-		return nil, nil, err
 	}
 	got, err := a.stream.Fetch(ctx, ranges, opts)
 	if err != nil {
@@ -143,6 +144,8 @@ func (a *applied) change(ctx context.Context, r broker.FetchRange, f *broker.Fet
 		return t, err
 	}
 	a.stream.pace.Used(int64(len(t.in)), int64(len(f.Batches)))
+	a.seen.read(len(t.in), len(f.Batches))
+	defer func() { a.seen.made(t.results) }()
 	if t.in, err = keepRows(t.in, a.filter, a.topic); err != nil || len(t.in) == 0 {
 		return t, err
 	}

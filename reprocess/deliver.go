@@ -228,18 +228,21 @@ const (
 )
 
 func (r *delivery) due() bool {
-	t := r.j.cfg.Tiering
-	age, rows, bytes := t.MaxAge, int64(t.MaxRows), t.MaxBytes
-	if age == 0 {
-		age = deliverAge
-	}
+	rows, bytes := int64(r.j.cfg.Tiering.MaxRows), r.j.cfg.Tiering.MaxBytes
 	if rows == 0 {
 		rows = deliverRows
 	}
 	if bytes == 0 {
 		bytes = deliverBytes
 	}
-	return len(r.ahead) > 0 && (r.rows >= rows || r.bytes >= bytes || time.Since(r.since) >= age)
+	return len(r.ahead) > 0 && (r.rows >= rows || r.bytes >= bytes || time.Since(r.since) >= r.age())
+}
+
+func (r *delivery) age() time.Duration {
+	if age := r.j.cfg.Tiering.MaxAge; age != 0 {
+		return age
+	}
+	return deliverAge
 }
 
 func (r *delivery) loop(ctx context.Context) error {
@@ -253,7 +256,11 @@ func (r *delivery) loop(ctx context.Context) error {
 		if len(ranges) == 0 {
 			return nil
 		}
-		if err := r.step(ctx, ranges); err != nil {
+		err := r.wait(ctx)
+		if err == nil {
+			err = r.step(ctx, ranges)
+		}
+		if err != nil {
 			if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 				err = errors.Join(r.commit(ctx), err) // told to stop: what was delivered stays
 			}
@@ -262,7 +269,24 @@ func (r *delivery) loop(ctx context.Context) error {
 	}
 }
 
-// ranges are the partitions that are not done, the one furthest behind first.
+// wait waits until the next read is due; what was delivered is committed when it is old enough, also while the job is
+// paused.
+func (r *delivery) wait(ctx context.Context) error {
+	if len(r.ahead) > 0 {
+		soon, cancel := context.WithDeadline(ctx, r.since.Add(r.age()))
+		err := r.j.stream.pace.Wait(soon)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if err := r.commit(ctx); err != nil {
+			return err
+		}
+	}
+	return r.j.stream.pace.Wait(ctx)
+}
+
+// ranges are the partitions that are not done.
 func (r *delivery) ranges() (out []broker.FetchRange) {
 	for p, end := range r.ends {
 		if end < 0 || r.next[p] < end {

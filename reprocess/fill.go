@@ -32,7 +32,7 @@ func (j *Job) learn() (err error) {
 	if err != nil {
 		return fmt.Errorf("the source's table: %w", err)
 	}
-	if j.pool != nil || j.cfg.Outlet != nil {
+	if j.pool != nil || !j.isTable() {
 		spec = transform.Spec{Where: spec.Where} // values go to the job as they are
 		j.filter = spec
 	}
@@ -41,11 +41,11 @@ func (j *Job) learn() (err error) {
 	}
 	f, err := format.Of(have, j.cfg.Topic, registry.Config{})
 	switch {
-	case err != nil || f == nil && (j.pool != nil || j.cfg.Outlet != nil):
+	case err != nil || f == nil && (j.pool != nil || !j.isTable()):
 		return err
 	case j.pool != nil && j.cfg.Transform == nil && len(j.cfg.Spec.Command) == 0 && !strings.HasPrefix(f.Name, format.JSON):
 		return errors.Join(fmt.Errorf("%w: its expressions read JSON, and the values of %s are %s: use a command that reads them", ErrSpec, j.cfg.Topic, f.Name), f.Close())
-	case j.pool != nil || j.cfg.Outlet != nil:
+	case j.pool != nil || !j.isTable():
 		return f.Close()
 	}
 	j.fill.values, j.fill.topic, j.fill.spec = f, j.cfg.Topic, spec

@@ -507,7 +507,7 @@ func TestSpecRefusals(t *testing.T) {
 		"name: a/b\nsource: x\nsink: y\n":                                                        "name",
 		"name: a\nsink: y\n":                                                                     "source",
 		"name: a\nsource: x\n":                                                                   "sink",
-		"name: a\nsource: x\nsink: kafka://h:1/t\n":                                              "only tables",
+		"name: a\nsource: x\nsink: mysql://h/t\n":                                                "a job fills tables",
 		"name: a\nsource: x\nsink: y\nwhere: n\ncommand: [c]\n":                                  "either a command",
 		"name: a\nsource: x\nsink: y\ncolumns: [{name: b}]\n":                                    "expression",
 		"name: a\nsource: x\nhistory: h\nsink: y\n":                                              "history",

@@ -18,7 +18,6 @@ import (
 	"github.com/ledgerlake/ledgerlake/decode/transform"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/objstore"
-	"github.com/ledgerlake/ledgerlake/reader"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
 	"github.com/ledgerlake/ledgerlake/tiering"
@@ -43,7 +42,9 @@ type Config struct {
 	Change    tiering.Change // of the replaced table: the swap; nil: by its own log
 	Workers   int            // splits, and transforms, at one time; default one a core
 	Tiering   tiering.Config // limits of commits and memory; the rest is set here
-	Logger    *slog.Logger
+	// ControlEvery is how often Run looks at the job's Control; default 2 s.
+	ControlEvery time.Duration
+	Logger       *slog.Logger
 }
 
 func (c Config) withDefaults() Config {
@@ -59,6 +60,9 @@ func (c Config) withDefaults() Config {
 	if c.Workers == 0 {
 		c.Workers = runtime.GOMAXPROCS(0)
 	}
+	if c.ControlEvery == 0 {
+		c.ControlEvery = controlEvery
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -69,15 +73,26 @@ func (c Config) validate() error {
 	if err := c.Spec.validate(); err != nil {
 		return err
 	}
+	if err := c.validateSource(); err != nil {
+		return err
+	}
+	switch {
+	case c.Sink == nil || c.DeadLetterStore == nil && c.Outlet == nil:
+		return errors.New("reprocess: Sink is needed, and DeadLetterStore or Outlet")
+	case c.Table != nil && c.Table.Store.URL() == c.Sink.URL():
+		return errors.New("reprocess: the sink is the source's table: give the new one a place of its own")
+	}
+	return nil
+}
+
+func (c Config) validateSource() error {
 	switch {
 	case c.Table == nil && c.Log == nil:
 		return errors.New("reprocess: a table or a log is needed to read from")
-	case c.Topic == "" || c.Sink == nil || c.DeadLetterStore == nil && c.Outlet == nil:
-		return errors.New("reprocess: Topic, Sink and DeadLetterStore are needed")
+	case c.Topic == "":
+		return errors.New("reprocess: Topic is needed")
 	case c.Workers < 1:
 		return fmt.Errorf("reprocess: %d workers", c.Workers)
-	case c.Table != nil && c.Table.Store.URL() == c.Sink.URL():
-		return errors.New("reprocess: the sink is the source's table: give the new one a place of its own")
 	}
 	return nil
 }
@@ -91,6 +106,7 @@ type Job struct {
 	filter transform.Spec // of the source, before a job that changes values
 	sink   *table.Table
 	plan   *Plan
+	seen   counters
 }
 
 // Open opens a job: its new table and its plan are made now if they are not there yet. Close it in any case.
@@ -106,7 +122,8 @@ func Open(ctx context.Context, cfg Config) (*Job, error) {
 	return j, nil
 }
 
-func (j *Job) open(ctx context.Context) (err error) {
+// openSource opens what the job reads, and its transforms.
+func (j *Job) openSource(ctx context.Context) (err error) {
 	if j.stream, err = openStream(ctx, j.cfg.Topic, j.cfg.Table, j.cfg.Log); err != nil {
 		return err
 	}
@@ -114,11 +131,15 @@ func (j *Job) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	j.stream.pace = reader.NewPace(rate)
+	j.stream.pace = newGovernor(rate)
 	if err := j.startTransforms(); err != nil {
 		return err
 	}
-	if err := j.learn(); err != nil {
+	return j.learn()
+}
+
+func (j *Job) open(ctx context.Context) (err error) {
+	if err := j.openSource(ctx); err != nil {
 		return err
 	}
 	j.sink, err = table.Open(ctx, j.cfg.Sink, table.Config{Topic: j.cfg.Topic, Logger: j.cfg.Logger})
@@ -175,11 +196,7 @@ func (j *Job) startTransforms() error {
 // create makes the new table with its plan in one commit, so that of several processes that begin together one
 // decides.
 func (j *Job) create(ctx context.Context, sinkID string) error {
-	splitBytes := j.cfg.Spec.SplitBytes
-	if j.cfg.Outlet != nil {
-		splitBytes = 0 // the records of a partition stay in order
-	}
-	plan, err := makePlan(ctx, j.stream, j.cfg.Spec.Name, j.cfg.Spec.From, j.cfg.Spec.Until, splitBytes)
+	plan, err := j.makePlan(ctx)
 	if err != nil {
 		return err
 	}
@@ -198,6 +215,14 @@ func (j *Job) create(ctx context.Context, sinkID string) error {
 	j.sink, err = table.OpenOrCreate(ctx, j.cfg.Sink, payload, table.Config{Topic: j.cfg.Topic, Logger: j.cfg.Logger,
 		Properties: map[string]string{planProperty: string(raw), committer.FilledByProperty: plan.Job}})
 	return err
+}
+
+func (j *Job) makePlan(ctx context.Context) (*Plan, error) {
+	splitBytes := j.cfg.Spec.SplitBytes
+	if !j.isTable() {
+		splitBytes = 0 // the records of a partition stay in order
+	}
+	return makePlan(ctx, j.stream, j.cfg.Spec.Name, j.cfg.Spec.From, j.cfg.Spec.Until, splitBytes)
 }
 
 // prepareOutlet makes the job's sink ready when that is no table, and gives what identifies it.
@@ -265,20 +290,7 @@ func (j *Job) payload(ctx context.Context, plan *Plan) (*arrow.Schema, error) {
 
 // source gives the transformed stream of one partition, cut to a span.
 func (j *Job) source(partition int32, s span) *applied {
-	return &applied{stream: j.stream, pool: j.pool, filter: j.filter, only: map[int32]span{partition: s}, batch: j.batchBytes(), split: true}
-}
-
-// batchBytes is what one fetch asks for: less where a rate is to be kept to evenly.
-func (j *Job) batchBytes() int {
-	const most = 4 << 20
-	rate, _ := j.cfg.Spec.rate() // checked
-	switch {
-	case rate.Bytes > 0:
-		return int(min(max(rate.Bytes/4, 64<<10), most))
-	case rate.Records > 0:
-		return int(min(max(rate.Records*100, 64<<10), most)) // about a quarter of a second's, of short records
-	}
-	return most
+	return &applied{stream: j.stream, pool: j.pool, seen: &j.seen, filter: j.filter, only: map[int32]span{partition: s}, split: true}
 }
 
 // Plan gives how the job is cut up.
@@ -326,6 +338,11 @@ func (j *Job) Run(ctx context.Context, opts RunOptions) error {
 	if opts.Count < 1 || opts.Index < 0 || opts.Index >= opts.Count {
 		return fmt.Errorf("split index %d of %d: want 0 to %d", opts.Index, opts.Count, opts.Count-1)
 	}
+	stop, err := j.obey(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	finished, err := j.finished(ctx)
 	if err != nil {
 		return err
@@ -458,7 +475,7 @@ func (j *Job) finish(ctx context.Context) (done bool, err error) {
 
 // follow goes on behind the plan.
 func (j *Job) follow(ctx context.Context) error {
-	a := &applied{stream: j.stream, pool: j.pool, filter: j.filter, only: map[int32]span{}, batch: j.batchBytes()}
+	a := &applied{stream: j.stream, pool: j.pool, seen: &j.seen, filter: j.filter, only: map[int32]span{}}
 	for _, r := range j.plan.Ranges {
 		a.only[r.Partition] = span{r.To, -1}
 	}
@@ -472,55 +489,4 @@ func (j *Job) follow(ctx context.Context) error {
 		}
 	}
 	return j.tier(ctx, cfg)
-}
-
-// Status says how far a job is.
-type Status struct {
-	Job     string                  `json:"job"`
-	Splits  int                     `json:"splits"`
-	Done    int                     `json:"done"`    // splits
-	Offsets int64                   `json:"offsets"` // of all splits
-	Decided int64                   `json:"decided"` // of them: rows, dead letters, and what was dropped
-	Version deltalog.Version        `json:"version"` // of the new table
-	Behind  map[int32]record.Offset `json:"behind"`  // offsets from the job's position to the end of the stream, once it can follow
-}
-
-// Status looks into the new table.
-func (j *Job) Status(ctx context.Context) (Status, error) {
-	snap, err := j.sink.Log.Snapshot(ctx)
-	if err != nil {
-		return Status{}, err
-	}
-	st := Status{Job: j.plan.Job, Splits: len(j.plan.Splits), Version: snap.Version(), Behind: map[int32]record.Offset{}}
-	finished, err := j.finished(ctx)
-	if err != nil {
-		return st, err
-	}
-	for i, s := range j.plan.Splits {
-		st.Offsets += int64(s.To - s.From)
-		if finished {
-			st.Done, st.Decided = i+1, st.Offsets
-			continue
-		}
-		end, ok := table.LakeEnd(snap, j.plan.app(i), s.Partition)
-		if !ok {
-			continue
-		}
-		st.Decided += int64(min(end, s.To) - s.From)
-		if end >= s.To {
-			st.Done++
-		}
-	}
-	for _, r := range j.plan.Ranges {
-		end, ok := table.LakeEnd(snap, j.plan.Job, r.Partition)
-		if !ok {
-			continue
-		}
-		b, err := j.stream.Bounds(ctx, record.TopicPartition{Topic: j.cfg.Topic, Partition: r.Partition})
-		if err != nil {
-			return st, err
-		}
-		st.Behind[r.Partition] = max(0, b.Stable-end)
-	}
-	return st, nil
 }

@@ -20,7 +20,7 @@ type stream struct {
 	table   *table.Table    // nil: the log alone
 	log     broker.Source   // nil: the table alone
 	history *reader.History // nil without a table
-	pace    *reader.Pace    // of all workers together
+	pace    *governor       // of all workers together
 
 	mu   sync.Mutex
 	seam map[int32]record.Offset // lake ends as of the last look
@@ -29,7 +29,7 @@ type stream struct {
 var _ broker.Source = (*stream)(nil)
 
 func openStream(ctx context.Context, topic string, t *table.Table, log broker.Source) (*stream, error) {
-	s := &stream{topic: topic, table: t, log: log, seam: map[int32]record.Offset{}}
+	s := &stream{topic: topic, table: t, log: log, pace: newGovernor(reader.Rate{}), seam: map[int32]record.Offset{}}
 	if t == nil {
 		return s, nil
 	}

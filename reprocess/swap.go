@@ -295,7 +295,7 @@ func (j *Job) catchUp(ctx context.Context, behind map[int32]span) error {
 			return err
 		}
 	}
-	a := &applied{stream: j.stream, pool: j.pool, filter: j.filter, only: behind, batch: 4 << 20}
+	a := &applied{stream: j.stream, pool: j.pool, seen: &j.seen, filter: j.filter, only: behind}
 	cfg := j.tiering(a, j.plan.Job)
 	cfg.UntilEnd = true
 	for p := range behind {

@@ -26,12 +26,15 @@ type jobFlags struct {
 	workers int
 	maxRate string // instead of the job's
 	json    bool
+	http    string // address of metrics; empty: none
 	tiering tiering.Config
-	group   groupClient // of swap and of dead letters
+	group   groupClient            // of swap and of dead letters
+	changed func(flag string) bool // on the command line
 }
 
 func (f *jobFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
+	f.changed = fs.Changed
 	fs.StringVar(&f.app, "app", "", "name under which the source's table keeps its positions (default: the topic, or the only one)")
 	fs.BoolVar(&f.json, "json", false, "print the outcome as one JSON object")
 	f.store.register(fs)
@@ -109,15 +112,23 @@ Then: reprocess verify JOB.yaml, reprocess swap JOB.yaml, reprocess retire JOB.y
 				}
 				return f.replayLetters(cmd.Context(), &letters, args[0], cmd.OutOrStdout())
 			}
-			if letters.dryRun || letters.where != "" || len(letters.set) > 0 {
-				return errors.New("--where, --set and --dry-run go with --dead-letters; a job says them in its file, and `reprocess status` says what it would do")
+			if letters.where != "" || len(letters.set) > 0 {
+				return errors.New("--where and --set go with --dead-letters; a job says them in its file")
+			}
+			if letters.dryRun {
+				return f.dry(cmd, args[0])
 			}
 			if len(f.group.addrs) > 0 {
 				return errors.New("--committer goes with --dead-letters and with `reprocess swap`: a job fills a table of its own, which it shares with nobody")
 			}
 			return f.with(cmd, args[0], func(ctx context.Context, o *openedJob, out io.Writer) error {
+				stopHTTP, err := f.serveJob(o)
+				if err != nil {
+					return err
+				}
+				defer stopHTTP()
 				stop := f.report(ctx, o)
-				err := o.Run(ctx, run)
+				err = o.Run(ctx, run)
 				stop()
 				if errors.Is(err, reprocess.ErrUnfinished) {
 					err = fmt.Errorf("%w: start --follow again when the other workers have ended", err)
@@ -139,11 +150,13 @@ Then: reprocess verify JOB.yaml, reprocess swap JOB.yaml, reprocess retire JOB.y
 	fs.IntVar(&f.workers, "workers", 0, "splits at one time; default one a core")
 	fs.IntVar(&run.Index, "split-index", 0, "do only splits whose number is this modulo --split-count")
 	fs.IntVar(&run.Count, "split-count", 0, "how many processes share the splits; 0: this one does all")
+	fs.StringVar(&f.http, "http-listen", "", "address for /metrics and /healthz; empty: none")
 	fs.BoolVar(&run.Follow, "follow", false, "go on with new records when the splits are done, until stopped")
 	letters.register(fs)
 	f.group.register(fs)
 	flushFlags(fs, &f.tiering)
-	cmd.AddCommand(newReprocessVerify(), newReprocessSwap(), newReprocessRetire(), newReprocessStatus())
+	cmd.AddCommand(newReprocessVerify(), newReprocessSwap(), newReprocessRetire(), newReprocessStatus(),
+		newReprocessPause(), newReprocessResume(), newReprocessThrottle())
 	return cmd
 }
 
@@ -279,6 +292,12 @@ func statusText(st reprocess.Status) string {
 	for _, n := range st.Behind {
 		behind += int64(n)
 	}
+	if st.Control.Paused {
+		text += "; paused"
+	}
+	if st.Control.MaxRate != "" {
+		text += "; at most " + st.Control.MaxRate + " a second in each process"
+	}
 	if len(st.Behind) > 0 {
 		text += fmt.Sprintf("; %d offsets behind the log", behind)
 	}
@@ -341,15 +360,9 @@ func (f *jobFlags) openSource(ctx context.Context, spec reprocess.Spec) (*opened
 }
 
 func (f *jobFlags) openJob(ctx context.Context, o *openedJob) (err error) {
-	s := o.source
-	cfg := reprocess.Config{Spec: o.spec, Table: s.table, Log: s.source, Workers: f.workers, Tiering: f.tiering, Logger: f.log}
-	if cfg.Topic, err = topicOf(ctx, s); err != nil {
+	cfg, err := f.jobConfig(ctx, o)
+	if err != nil {
 		return err
-	}
-	if o.spec.Schema != "" {
-		if cfg.Schema, err = readSchema(o.spec.Schema); err != nil {
-			return err
-		}
 	}
 	if err = f.openSink(ctx, o, &cfg); err != nil {
 		return err
@@ -360,6 +373,19 @@ func (f *jobFlags) openJob(ctx context.Context, o *openedJob) (err error) {
 	cfg.Change = changeThrough(o.group)
 	o.Job, err = reprocess.Open(ctx, cfg)
 	return err
+}
+
+// jobConfig is all of a job but its sink.
+func (f *jobFlags) jobConfig(ctx context.Context, o *openedJob) (cfg reprocess.Config, err error) {
+	s := o.source
+	cfg = reprocess.Config{Spec: o.spec, Table: s.table, Log: s.source, Workers: f.workers, Tiering: f.tiering, Logger: f.log}
+	if cfg.Topic, err = topicOf(ctx, s); err != nil {
+		return cfg, err
+	}
+	if o.spec.Schema != "" {
+		cfg.Schema, err = readSchema(o.spec.Schema)
+	}
+	return cfg, err
 }
 
 // sinkPath gives the place of the job's new table. After a swap that is the replaced table itself, if the job fills
@@ -431,7 +457,6 @@ func (f *jobFlags) report(ctx context.Context, o *openedJob) (stop func()) {
 		defer close(ended)
 		tick := time.NewTicker(5 * time.Second)
 		defer tick.Stop()
-		first, start := int64(-1), time.Now()
 		for {
 			select {
 			case <-ctx.Done():
@@ -442,12 +467,11 @@ func (f *jobFlags) report(ctx context.Context, o *openedJob) (stop func()) {
 			if err != nil {
 				continue // the run says it better
 			}
-			if first < 0 {
-				first, start = st.Decided, time.Now()
-			}
 			args := []any{"job", st.Job, "offsets", st.Decided, "of", st.Offsets, "splits", fmt.Sprintf("%d/%d", st.Done, st.Splits)}
-			if rate := float64(st.Decided-first) / time.Since(start).Seconds(); rate > 1 && st.Decided < st.Offsets {
-				args = append(args, "per_second", int64(rate), "left", time.Duration(float64(st.Offsets-st.Decided)/rate*float64(time.Second)).Round(time.Second))
+			if st.Control.Paused {
+				args = append(args, "paused", true)
+			} else if st.PerSecond > 1 && st.Decided < st.Offsets {
+				args = append(args, "per_second", int64(st.PerSecond), "left", st.Left.Round(time.Second))
 			}
 			f.log.Info("progress", args...)
 		}

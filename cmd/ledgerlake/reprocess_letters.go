@@ -30,7 +30,7 @@ func (l *letterFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&l.on, "dead-letters", false, "the argument is a table, or DIR/TOPIC: make rows of its dead letters that fit now, and take these letters out")
 	fs.StringVar(&l.where, "where", "", "with --dead-letters: an expression; letters for which it is false are dropped for good")
 	fs.StringArrayVar(&l.set, "set", nil, "with --dead-letters: FIELD=EXPRESSION, changes a field of the value before it is decoded, such as --set 'n=int(n)'; may be repeated")
-	fs.BoolVar(&l.dryRun, "dry-run", false, "with --dead-letters: say what would become of them")
+	fs.BoolVar(&l.dryRun, "dry-run", false, "write nothing: say what the job would read and make, or what would become of the dead letters")
 }
 
 // change makes what the flags do to a record; nil for nothing.

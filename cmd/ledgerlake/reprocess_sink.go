@@ -8,10 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/ledgerlake/ledgerlake/broker/kafka"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/reprocess"
+	"github.com/ledgerlake/ledgerlake/tiering"
 )
 
 // openSink sets what the job fills: a table of its own, or an outlet with a table for its state.
@@ -24,6 +26,9 @@ func (f *jobFlags) openSink(ctx context.Context, o *openedJob, cfg *reprocess.Co
 		return err
 	}
 	kind, at := o.spec.Target()
+	if kind != reprocess.KindTable {
+		f.outletLimits(&cfg.Tiering)
+	}
 	switch kind {
 	case reprocess.KindTopic:
 		cfg.Outlet, err = f.openTopic(ctx, o, at)
@@ -35,6 +40,22 @@ func (f *jobFlags) openSink(ctx context.Context, o *openedJob, cfg *reprocess.Co
 	cfg.DeadLetterStore = func(ctx context.Context) (objstore.Store, error) { return f.store.open(ctx, path+"_dead_letters") }
 	return nil
 }
+
+// outletLimits leaves limits that the command line does not name to the outlet: those of data files are too large for it.
+func (f *jobFlags) outletLimits(c *tiering.Config) {
+	if !f.changed("flush-age") {
+		c.MaxAge = 0
+	}
+	if !f.changed("flush-rows") {
+		c.MaxRows = 0
+	}
+	if !f.changed("flush-bytes") {
+		c.MaxBytes = 0
+	}
+}
+
+// maxTxnAge is how old a transaction may get before it is committed: brokers end those of 15 minutes.
+const maxTxnAge = 5 * time.Minute
 
 // statePath gives the place of the job's table.
 func (o *openedJob) statePath(ctx context.Context) (string, error) {
@@ -52,6 +73,10 @@ func (o *openedJob) statePath(ctx context.Context) (string, error) {
 
 // openTopic connects to the log that a job sends to.
 func (f *jobFlags) openTopic(ctx context.Context, o *openedJob, at string) (*reprocess.TopicOutlet, error) {
+	age := f.tiering.MaxAge
+	if age > maxTxnAge {
+		return nil, fmt.Errorf("--flush-age %s is too long for transactions: want at most %s", age, maxTxnAge)
+	}
 	cfg, topic, err := f.sinkCluster(at)
 	if err != nil {
 		return nil, err
@@ -64,7 +89,7 @@ func (f *jobFlags) openTopic(ctx context.Context, o *openedJob, at string) (*rep
 	return &reprocess.TopicOutlet{Topic: topic, Log: src,
 		ByKey: o.spec.Partitions == reprocess.ByKey, Origin: o.spec.Origin, AtLeastOnce: o.spec.Delivery == reprocess.AtLeastOnce,
 		Producer: func(ctx context.Context, id string) (reprocess.Producer, error) {
-			return kafka.OpenTxn(ctx, kafka.TxnConfig{Config: cfg, ID: id})
+			return kafka.OpenTxn(ctx, kafka.TxnConfig{Config: cfg, ID: id, Timeout: max(time.Minute, 2*age)})
 		},
 		Create: func(ctx context.Context, topic string, partitions int32, settings map[string]string) error {
 			return kafka.CreateTopic(ctx, cfg, topic, partitions, settings)
