@@ -65,6 +65,15 @@ func (e *FilledByError) Error() string {
 	return fmt.Sprintf("the table is filled by %s, not by %s: stop this one; or restore the version before the swap, and both positions with it", e.FilledBy, e.App)
 }
 
+// PositionsOf gives the name under which the positions of a table stand that readers know by app: that of the only
+// application which may fill it, if it names one.
+func PositionsOf(meta *deltalog.Metadata, app string) string {
+	if filler := meta.Configuration[FilledByProperty]; filler != "" {
+		return filler
+	}
+	return app
+}
+
 // CheckFiller refuses everybody but the application that fills the table, if it names one.
 func CheckFiller(meta *deltalog.Metadata, app string) error {
 	filler := meta.Configuration[FilledByProperty]

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ledgerlake/ledgerlake/committer"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
@@ -123,14 +124,19 @@ func (h *History) lakeEnd(ctx context.Context, tp record.TopicPartition, t *tabl
 	if err != nil {
 		return nil, 0, false, err
 	}
-	if end, ok := table.LakeEnd(snap, tp.Topic, tp.Partition); ok && from < end {
+	if end, ok := lakeEndOf(snap, tp); ok && from < end {
 		return snap, end, ok, nil
 	}
 	if snap, err = h.snapshot(ctx, tp.Topic, t, true); err != nil {
 		return nil, 0, false, err
 	}
-	end, ok := table.LakeEnd(snap, tp.Topic, tp.Partition)
+	end, ok := lakeEndOf(snap, tp)
 	return snap, end, ok, nil
+}
+
+// lakeEndOf is the lake end of a topic's partition, whoever fills its table.
+func lakeEndOf(snap *deltalog.Snapshot, tp record.TopicPartition) (record.Offset, bool) {
+	return table.LakeEnd(snap, committer.PositionsOf(snap.Metadata(), tp.Topic), tp.Partition)
 }
 
 // Start gives the first offset that the table of a partition may hold: 0 when anything was tiered.
@@ -197,11 +203,11 @@ func (h *History) OffsetForTime(ctx context.Context, tp record.TopicPartition, m
 	if err != nil {
 		return 0, false, err
 	}
-	end, ok := table.LakeEnd(snap, tp.Topic, tp.Partition)
+	end, ok := lakeEndOf(snap, tp)
 	if !ok {
 		return 0, false, nil
 	}
-	c := &Cursor{cfg: Config{Table: t, App: tp.Topic, Topic: tp.Topic}, snap: snap}
+	c := &Cursor{cfg: Config{Table: t, App: committer.PositionsOf(snap.Metadata(), tp.Topic), Topic: tp.Topic}, snap: snap}
 	o, found, err := c.lakeOffsetAt(ctx, &part{id: tp.Partition, lakeEnd: end}, time.UnixMilli(ms))
 	if errors.Is(err, ErrNotReplayable) {
 		return 0, false, nil

@@ -14,6 +14,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/committer"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
 )
@@ -66,8 +67,12 @@ func (c *Cursor) checkTopic(ctx context.Context) error {
 	return err
 }
 
-// guessApp finds the writer whose positions to use when the caller named none.
+// guessApp finds the writer whose positions to use: the only one that may fill the table, if it names one, else the
+// caller's, else the only one that there is.
 func (c *Cursor) guessApp() error {
+	if c.snap != nil {
+		c.cfg.App = committer.PositionsOf(c.snap.Metadata(), c.cfg.App)
+	}
 	if c.snap == nil || c.cfg.App != "" {
 		return nil
 	}

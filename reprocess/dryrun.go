@@ -70,6 +70,9 @@ func DryRun(ctx context.Context, cfg Config, samples int) (p Preview, err error)
 	if err := j.openSource(ctx); err != nil {
 		return p, err
 	}
+	if err := j.learn(j.filledNow()); err != nil {
+		return p, err
+	}
 	plan, err := j.makePlan(ctx)
 	if err != nil {
 		return p, err

@@ -363,3 +363,37 @@ func TestJobRate(t *testing.T) {
 		t.Errorf("%d rows, want 300", len(got))
 	}
 }
+
+// A job whose file was changed is told so, and its new table stays as it is; one that is the same goes on.
+func TestJobThatWasChanged(t *testing.T) {
+	r := newRig(t)
+	r.send(0, 100)
+	if err := r.tier(); err != nil {
+		t.Fatal(err)
+	}
+	spec := reprocess.Spec{Where: "n > 5", Keep: []string{"n"}}
+	j := r.open(r.config(spec))
+	r.open(r.config(spec))
+	for name, change := range map[string]func(*reprocess.Spec){
+		"where":   func(s *reprocess.Spec) { s.Where = "n > 6" },
+		"keep":    func(s *reprocess.Spec) { s.Keep = nil },
+		"columns": func(s *reprocess.Spec) { s.Columns = []reprocess.Column{{Name: "n", Value: "n"}} },
+		"from":    func(s *reprocess.Spec) { s.From = "0:3,1:0" },
+		"command": func(s *reprocess.Spec) { s.Where, s.Keep, s.Command = "", nil, []string{"cat"} },
+	} {
+		other := spec
+		change(&other)
+		if _, err := reprocess.Open(t.Context(), r.config(other)); !errors.Is(err, reprocess.ErrChanged) {
+			t.Errorf("another %s: %v", name, err)
+		}
+	}
+	cfg := r.config(spec)
+	cfg.Schema = arrow.NewSchema([]arrow.Field{{Name: "n", Type: arrow.BinaryTypes.String, Nullable: true}}, nil)
+	if _, err := reprocess.Open(t.Context(), cfg); !errors.Is(err, reprocess.ErrChanged) || !strings.Contains(err.Error(), "n int64") {
+		t.Errorf("another schema: %v", err)
+	}
+	if err := j.Run(t.Context(), reprocess.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "n", r.values(j.Sink(), "n"), r.want(func(n int) (int64, bool) { return int64(n), n > 5 }))
+}

@@ -22,12 +22,26 @@ type filling struct {
 	topic  string
 }
 
-// learn finds how the source's table is filled.
-func (j *Job) learn() (err error) {
+// filledNow are the properties of the source's table that say how it is filled.
+func (j *Job) filledNow() map[string]string {
 	if j.cfg.Table == nil {
 		return nil
 	}
-	have := j.cfg.Table.Properties()
+	have, out := j.cfg.Table.Properties(), map[string]string{}
+	for _, key := range []string{transform.Property(j.cfg.Topic), format.Property(j.cfg.Topic)} {
+		if v, ok := have[key]; ok {
+			out[key] = v
+		}
+	}
+	return out
+}
+
+// learn takes up how the source's table is filled, as these properties of it say.
+func (j *Job) learn(have map[string]string) (err error) {
+	if err := j.fill.close(); err != nil {
+		return err
+	}
+	j.fill, j.filter = filling{}, transform.Spec{}
 	spec, err := transform.Of(have, j.cfg.Topic)
 	if err != nil {
 		return fmt.Errorf("the source's table: %w", err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ledgerlake/ledgerlake/decode/format"
 	"github.com/ledgerlake/ledgerlake/decode/transform"
+	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/reprocess"
@@ -122,6 +123,30 @@ func TestJobsKeepToTheFilter(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, "filtered", r.values(j.Sink(), "n"), r.want(func(n int) (int64, bool) { return int64(2 * n), n%5 == 3 }))
+
+	// The source's transforms become others: a job that has begun keeps to its own, also when it is opened again.
+	r = filled(transform.Spec{Set: at, Where: "word == 'w3'"})
+	kept := r.config(reprocess.Spec{Name: "kept"})
+	r.open(kept)
+	snap, err := r.live.Refresh(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	change, err := snap.Alter(deltalog.Change{Set: map[string]string{transform.Property(topic): transform.Spec{Set: at}.String()}})
+	if err == nil {
+		_, err = r.live.Log.Commit(t.Context(), change)
+	}
+	if err == nil {
+		_, err = r.live.Refresh(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	j = r.open(kept)
+	if err := j.Run(t.Context(), reprocess.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "with the transforms that it began with", r.values(j.Sink(), "n"), r.want(func(n int) (int64, bool) { return int64(n), n%5 == 3 }))
 
 	cfg := r.config(reprocess.Spec{Name: "narrow"})
 	cfg.Schema = arrow.NewSchema(fields[:1], nil)

@@ -2,6 +2,7 @@ package reprocess
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -119,6 +120,21 @@ func (s Spec) rate() (reader.Rate, error) {
 // Changes says whether the job changes values, or which records there are.
 func (s Spec) Changes() bool {
 	return s.Where != "" || len(s.Keep) > 0 || len(s.Columns) > 0 || len(s.Command) > 0
+}
+
+// asBegun is all of a job that decides what its rows are, in one text, so that a file that was changed is told from the
+// one which the new table was begun with.
+func (s Spec) asBegun(ofProgram bool) (string, error) {
+	raw, err := json.Marshal(struct {
+		From    string   `json:"from"`
+		Until   string   `json:"until"`
+		Where   string   `json:"where,omitempty"`
+		Keep    []string `json:"keep,omitempty"`
+		Columns []Column `json:"columns,omitempty"`
+		Command []string `json:"command,omitempty"`
+		Go      bool     `json:"go,omitempty"` // a function of the program that runs the job, which cannot be compared
+	}{s.From, s.Until, s.Where, s.Keep, s.Columns, s.Command, ofProgram})
+	return string(raw), err
 }
 
 // Transform makes what the job does to records; nil when it does nothing to them.

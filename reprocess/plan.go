@@ -27,6 +27,13 @@ type Plan struct {
 	Named bool `json:"named,omitempty"`
 	// Sink identifies a sink that is no table, if anything does.
 	Sink string `json:"sink,omitempty"`
+	// Changes says that the job changes values, or which records there are.
+	Changes bool `json:"changes,omitempty"`
+	// Begun is what the job was when the plan was made: see Spec.asBegun. Empty in plans that are older than it.
+	Begun string `json:"begun,omitempty"`
+	// Filled are the properties of the source's table that said how it was filled then. The job keeps to them: all of its
+	// rows are made one way, whatever becomes of the source's.
+	Filled map[string]string `json:"filled,omitempty"`
 	// Swapped says that the table is one that the job's was swapped into.
 	Swapped bool `json:"swapped,omitempty"`
 }
@@ -38,6 +45,9 @@ type Split struct {
 	To        record.Offset `json:"to"`
 }
 
+// ErrChanged means that a job's file says other things than when its new table was begun.
+var ErrChanged = errors.New("the job is not what it was when it began: give it another name, or delete what it has made by `reprocess retire --discard`")
+
 // ErrOtherJob means that the sink is the table of another job, or of none.
 var ErrOtherJob = errors.New("the sink is a table that this job did not make: choose another sink, or another name")
 
@@ -46,6 +56,15 @@ const maxSplits = 2000
 
 // app is under which name the position of a split is kept in the new table.
 func (p *Plan) app(split int) string { return fmt.Sprintf("%s/%d", p.Job, split) }
+
+// PlanOf gives the plan of the job that made a table; ErrOtherJob when none did.
+func PlanOf(snap *deltalog.Snapshot) (*Plan, error) {
+	var p struct{ Job string }
+	if err := json.Unmarshal([]byte(snap.Metadata().Configuration[planProperty]), &p); err != nil {
+		return nil, ErrOtherJob
+	}
+	return planOf(snap, p.Job)
+}
 
 // planOf reads the plan that a table was made with.
 func planOf(snap *deltalog.Snapshot, job string) (*Plan, error) {

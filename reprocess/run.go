@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -135,7 +137,7 @@ func (j *Job) openSource(ctx context.Context) (err error) {
 	if err := j.startTransforms(); err != nil {
 		return err
 	}
-	return j.learn()
+	return nil
 }
 
 func (j *Job) open(ctx context.Context) (err error) {
@@ -143,28 +145,64 @@ func (j *Job) open(ctx context.Context) (err error) {
 		return err
 	}
 	j.sink, err = table.Open(ctx, j.cfg.Sink, table.Config{Topic: j.cfg.Topic, Logger: j.cfg.Logger})
-	sinkID, prepareErr := j.prepareOutlet(ctx)
-	if prepareErr != nil {
-		return errors.Join(prepareErr, err)
-	}
-	if errors.Is(err, deltalog.ErrNotTable) {
-		err = j.create(ctx, sinkID)
-	}
-	if err != nil {
+	isNew := errors.Is(err, deltalog.ErrNotTable)
+	if err != nil && !isNew {
 		return fmt.Errorf("open the new table: %w", err)
 	}
+	if !isNew {
+		if err := j.readPlan(ctx); err != nil {
+			return err
+		}
+	}
+	sinkID, err := j.prepareOutlet(ctx)
+	if err != nil {
+		return err
+	}
+	if isNew {
+		if err := j.learn(j.filledNow()); err != nil {
+			return err
+		}
+		if err := j.create(ctx, sinkID); err != nil {
+			return fmt.Errorf("make the new table: %w", err)
+		}
+		if err := j.readPlan(ctx); err != nil { // of several processes that begin together one has decided
+			return err
+		}
+	}
+	return j.checkPlan(ctx, sinkID)
+}
+
+// readPlan takes the plan from the job's table, and how the job's rows are made.
+func (j *Job) readPlan(ctx context.Context) error {
 	snap, err := j.sink.Refresh(ctx)
 	if err != nil {
 		return err
 	}
-	j.plan, err = planOf(snap, j.cfg.Spec.Name)
-	if err == nil && j.plan.Topic != j.cfg.Topic {
-		err = fmt.Errorf("%w: it was planned for topic %s", ErrOtherJob, j.plan.Topic)
+	if j.plan, err = planOf(snap, j.cfg.Spec.Name); err != nil {
+		return err
 	}
-	if err == nil && j.plan.Sink != sinkID {
-		err = fmt.Errorf("%w: the topic that it fills was deleted and made again, or is another one (id %s, now %s)", ErrOtherJob, j.plan.Sink, sinkID)
+	have := j.plan.Filled
+	if have == nil && j.plan.Begun == "" {
+		have = j.filledNow()
 	}
-	if err != nil || j.plan.TopicID == "" {
+	return j.learn(have)
+}
+
+// checkPlan refuses a plan that is not of what the job reads, does and fills now.
+func (j *Job) checkPlan(ctx context.Context, sinkID string) error {
+	begun, err := j.cfg.Spec.asBegun(j.cfg.Transform != nil)
+	if err != nil {
+		return err
+	}
+	switch {
+	case j.plan.Topic != j.cfg.Topic:
+		return fmt.Errorf("%w: it was planned for topic %s", ErrOtherJob, j.plan.Topic)
+	case j.plan.Sink != sinkID:
+		return fmt.Errorf("%w: the topic that it fills was deleted and made again, or is another one (id %s, now %s)", ErrOtherJob, j.plan.Sink, sinkID)
+	case j.plan.Begun != "" && j.plan.Begun != begun:
+		return fmt.Errorf("%w (it began with %s, and is now %s)", ErrChanged, j.plan.Begun, begun)
+	}
+	if err := j.checkColumns(); err != nil || j.plan.TopicID == "" {
 		return err
 	}
 	now, err := j.stream.topicID(ctx)
@@ -172,6 +210,24 @@ func (j *Job) open(ctx context.Context) (err error) {
 		err = fmt.Errorf("%w: topic %s was deleted and made again since it was planned (id %s, now %s)", ErrOtherJob, j.cfg.Topic, j.plan.TopicID, now)
 	}
 	return err
+}
+
+// checkColumns refuses a schema that is not that of the new table any more.
+func (j *Job) checkColumns() error {
+	if j.cfg.Schema == nil || !j.isTable() {
+		return nil
+	}
+	have, err := j.sink.PayloadSchema()
+	if err != nil {
+		return err
+	}
+	is, was := columnsOf(j.cfg.Schema), columnsOf(have)
+	slices.Sort(is)
+	slices.Sort(was)
+	if !slices.Equal(is, was) {
+		return fmt.Errorf("%w (it began with the columns %s, and its schema has %s)", ErrChanged, strings.Join(was, ", "), strings.Join(is, ", "))
+	}
+	return nil
 }
 
 func (j *Job) startTransforms() error {
@@ -200,7 +256,10 @@ func (j *Job) create(ctx context.Context, sinkID string) error {
 	if err != nil {
 		return err
 	}
-	plan.Sink = sinkID
+	plan.Sink, plan.Changes, plan.Filled = sinkID, j.cfg.Spec.Changes() || j.cfg.Transform != nil, j.filledNow()
+	if plan.Begun, err = j.cfg.Spec.asBegun(j.cfg.Transform != nil); err != nil {
+		return err
+	}
 	raw, err := json.Marshal(plan)
 	if err != nil {
 		return err

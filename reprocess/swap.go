@@ -245,6 +245,11 @@ func (j *Job) swappedMetadata(old, new *deltalog.Metadata, ofJob bool) (*deltalo
 		if err != nil {
 			return nil, err
 		}
+		for key, v := range j.fill.properties(j.plan.Job) { // for who reads the log under the job's name before it follows
+			if v != "" {
+				m.Configuration[key] = v
+			}
+		}
 		m.Configuration[planProperty], m.Configuration[committer.FilledByProperty] = string(raw), j.plan.Job
 	}
 	return &m, nil

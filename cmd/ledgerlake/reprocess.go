@@ -432,7 +432,10 @@ func topicOf(ctx context.Context, s *stream) (string, error) {
 }
 
 func onlyApp(snap *deltalog.Snapshot) (string, error) {
-	found := ""
+	found := committer.PositionsOf(snap.Metadata(), "")
+	if found != "" {
+		return found, nil // the splits of this job are other names
+	}
 	for id := range snap.Txns() {
 		i := strings.LastIndexByte(id, '-')
 		if i < 1 {

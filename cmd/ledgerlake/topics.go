@@ -287,7 +287,7 @@ func (t *tierers) run(ctx context.Context, topic string, x *tierer) {
 			t.mu.Unlock()
 			return // deleted; watch starts it again if it is made again
 		}
-		if errors.Is(err, errMorePartitions) {
+		if errors.Is(err, errMorePartitions) || errors.Is(err, errFillerLeft) {
 			t.log.Info("tiering begins again", "topic", topic, "because", err)
 			continue
 		}
@@ -308,6 +308,9 @@ func (t *tierers) runOnce(ctx context.Context, topic string, x *tierer) error {
 	}
 	tab, format, err := t.openTable(ctx, plan, x)
 	if err != nil {
+		return err
+	}
+	if err := t.besideFiller(ctx, plan, tab); err != nil || ctx.Err() != nil {
 		return err
 	}
 	tr, err := plan.tierer(ctx, tab, format)

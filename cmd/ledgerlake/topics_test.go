@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow"
+
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/broker/local"
 	"github.com/ledgerlake/ledgerlake/committer"
@@ -16,6 +18,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/objstore/mem"
 	"github.com/ledgerlake/ledgerlake/reader"
 	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/reprocess"
 	"github.com/ledgerlake/ledgerlake/table"
 )
 
@@ -176,5 +179,64 @@ func TestTierersCloseDeletedTopic(t *testing.T) {
 	}
 	if _, err := tab.Log.Snapshot(t.Context()); !errors.Is(err, deltalog.ErrClosed) {
 		t.Errorf("its table: %v, want ErrClosed", err)
+	}
+}
+
+// A job fills the topic's own table: the hold follows it, the log drops what is there, and history is read under the job's
+// name. When the table is the topic's again, tiering goes on (I4, I6).
+func TestHoldFollowsTheJobThatFills(t *testing.T) {
+	r := newTiererRig(t)
+	if err := r.log.SetTopicConfig(t.Context(), tieredTopic, broker.TopicConfig{Partitions: 1, Tiered: true, SegmentBytes: 1024, RetentionBytes: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 100 { // some segments
+		r.append(n)
+	}
+	j, err := reprocess.Open(t.Context(), reprocess.Config{Spec: reprocess.Spec{Name: "filler", Source: "log", Sink: "table"}, Topic: tieredTopic, Log: r.log, Sink: r.store,
+		Schema:          arrow.NewSchema([]arrow.Field{{Name: "n", Type: arrow.PrimitiveTypes.Int64, Nullable: true}}, nil),
+		DeadLetterStore: func(context.Context) (objstore.Store, error) { return mem.New(), nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = j.Close() })
+	if err := j.Run(t.Context(), reprocess.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- r.tierers.runOnce(ctx, tieredTopic, r.tierer) }()
+	tp := record.TopicPartition{Topic: tieredTopic}
+	for { // until the hold is there
+		if err := r.log.EnforceRetention(); err != nil {
+			t.Fatal(err)
+		}
+		b, err := r.log.Bounds(t.Context(), tp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.Start > 0 {
+			break
+		}
+		select {
+		case err := <-done:
+			t.Fatalf("it ended: %v", err)
+		default:
+		}
+	}
+	r.readable(100)
+	snap, err := j.Sink().Refresh(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	change, err := snap.Alter(deltalog.Change{Set: map[string]string{committer.FilledByProperty: ""}})
+	if err == nil {
+		_, err = j.Sink().Log.Commit(t.Context(), change)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; !errors.Is(err, errFillerLeft) {
+		t.Errorf("the table is the topic's again: %v", err)
 	}
 }
