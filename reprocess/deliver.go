@@ -151,34 +151,34 @@ func (d *delivering) once(ctx context.Context) (moved bool, err error) {
 		return false, fmt.Errorf("open the sink: %w", err)
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
-	next, err := d.positions(ctx, out)
+	next, own, err := d.positions(ctx, out)
 	if err != nil {
 		return false, err
 	}
-	r := &delivery{delivering: d, out: out, next: next, ahead: map[int32]record.Offset{}}
+	r := &delivery{delivering: d, out: out, own: own, next: next, ahead: map[int32]record.Offset{}}
 	err = r.loop(ctx)
 	return r.moved, err
 }
 
 // positions is where each partition goes on: as the sink says, else as the job's table says, which is brought up to it.
-func (d *delivering) positions(ctx context.Context, out Delivery) (map[int32]record.Offset, error) {
-	ofSink, err := out.Positions(ctx)
+func (d *delivering) positions(ctx context.Context, out Delivery) (next map[int32]record.Offset, ofSink bool, err error) {
+	own, err := out.Positions(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("positions in the sink: %w", err)
+		return nil, false, fmt.Errorf("positions in the sink: %w", err)
 	}
 	snap, err := d.j.sink.Log.Snapshot(ctx) // after the sink's: whoever was before us cannot move it any more
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	next := map[int32]record.Offset{}
+	next = map[int32]record.Offset{}
 	for p := range d.ends {
 		at, known := table.LakeEnd(snap, d.app, p)
 		if !known {
 			at = d.begin[p]
 		}
-		next[p] = max(at, ofSink[p])
+		next[p] = max(at, own[p])
 	}
-	return next, d.note(ctx, next)
+	return next, own != nil, d.note(ctx, next)
 }
 
 // note brings the positions of the job's table up to next.
@@ -212,17 +212,20 @@ func (d *delivering) note(ctx context.Context, next map[int32]record.Offset) err
 type delivery struct {
 	*delivering
 	out  Delivery
+	own  bool // the sink keeps positions itself
 	next map[int32]record.Offset
 
 	rows, bytes int64                   // delivered and not committed
 	ahead       map[int32]record.Offset // partitions of them, or of offsets without any, as in next
 	since       time.Time               // when the first of them was fetched
 	moved       bool                    // a commit was made
+	noted       time.Time               // when the job's table got the positions
 }
 
 // Limits of a commit where the job says nothing.
 const (
-	deliverAge   = time.Second // consumers with read_committed wait so long for the end of the transaction
+	deliverAge   = time.Second      // consumers with read_committed wait so long for the end of the transaction
+	deliverAlone = 10 * time.Second // where each commit is a version of the job's table
 	deliverRows  = 100_000
 	deliverBytes = 16 << 20 // of keys and values, which are kept until the commit
 )
@@ -242,7 +245,10 @@ func (r *delivery) age() time.Duration {
 	if age := r.j.cfg.Tiering.MaxAge; age != 0 {
 		return age
 	}
-	return deliverAge
+	if r.own {
+		return deliverAge
+	}
+	return deliverAlone
 }
 
 func (r *delivery) loop(ctx context.Context) error {
@@ -254,7 +260,7 @@ func (r *delivery) loop(ctx context.Context) error {
 			}
 		}
 		if len(ranges) == 0 {
-			return nil
+			return r.note(ctx, r.next)
 		}
 		err := r.wait(ctx)
 		if err == nil {
@@ -262,7 +268,7 @@ func (r *delivery) loop(ctx context.Context) error {
 		}
 		if err != nil {
 			if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-				err = errors.Join(r.commit(ctx), err) // told to stop: what was delivered stays
+				err = errors.Join(r.commit(ctx), r.last(ctx), err) // told to stop: what was delivered stays
 			}
 			return err
 		}
@@ -338,12 +344,29 @@ func (r *delivery) commit(ctx context.Context) error {
 	if err := r.out.Commit(ctx, r.ahead); err != nil {
 		return fmt.Errorf("commit in the sink: %w", err)
 	}
-	done := r.ahead
 	r.rows, r.bytes, r.ahead, r.moved = 0, 0, map[int32]record.Offset{}, true
-	if err := r.note(ctx, done); err != nil {
+	if r.own && time.Since(r.noted) < noteEvery*r.age() {
+		return nil
+	}
+	r.noted = time.Now()
+	if err := r.note(ctx, r.next); err != nil {
 		return fmt.Errorf("note the positions of the sink: %w", err)
 	}
 	return nil
+}
+
+// noteEvery is how many ages of a commit the job's table may be behind a sink that keeps its positions: each note is a
+// version of the table.
+const noteEvery = 10
+
+// last brings the job's table up to the sink when the job is told to stop. What could not be committed is not the sink's.
+func (r *delivery) last(ctx context.Context) error {
+	if len(r.ahead) > 0 {
+		return nil
+	}
+	ctx, cancel := outlive(ctx, r.j.cfg.Tiering.StopTimeout)
+	defer cancel()
+	return r.note(ctx, r.next)
 }
 
 // outlive gives a context that ends some time after its parent: 30 s where there is no limit.

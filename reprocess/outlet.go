@@ -35,8 +35,8 @@ type Work struct {
 
 // Delivery hands results over. It is for one goroutine. After an error it is closed, and another one is opened.
 type Delivery interface {
-	// Positions gives the first offsets that the sink itself has not decided, by partition. The others, or all of a sink
-	// that keeps none, stand in the job's table.
+	// Positions gives the first offsets that the sink itself has not decided, by partition; nil of one that keeps none:
+	// they stand in the job's table alone. That of a sink which keeps them may be behind.
 	Positions(ctx context.Context) (map[int32]record.Offset, error)
 	// Deliver hands over what became of records of one partition; they are not changed before the next Commit returned.
 	Deliver(ctx context.Context, in []Record, results []Result) error

@@ -96,15 +96,32 @@ func (o *TopicOutlet) Prepare(ctx context.Context, from SourceTopic) (id string,
 	return table.FormatTopicID(is), nil
 }
 
+// newTopicTime is how long a topic that was made may be unknown: brokers hear of it one after the other.
+const newTopicTime = 30 * time.Second
+
 func (o *TopicOutlet) ensure(ctx context.Context, topic string, partitions int32, settings map[string]string) error {
 	_, err := o.Log.Partitions(ctx, topic)
 	if !errors.Is(err, broker.ErrUnknownTopic) {
 		return err
 	}
-	if err = o.Create(ctx, topic, partitions, settings); errors.Is(err, broker.ErrTopicExists) {
-		return nil
+	if err := o.Create(ctx, topic, partitions, settings); err != nil && !errors.Is(err, broker.ErrTopicExists) {
+		return err
 	}
-	return err
+	limit := time.NewTimer(newTopicTime)
+	defer limit.Stop()
+	for {
+		_, err := o.Log.Partitions(ctx, topic)
+		if !errors.Is(err, broker.ErrUnknownTopic) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-limit.C:
+			return err
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 // Open implements Outlet.
@@ -129,7 +146,7 @@ type topicDelivery struct {
 	p Producer
 }
 
-// Positions implements Delivery. It waits until transactions that others have open over the topic of positions have
+// Positions implements Delivery: none of a sink without transactions. It waits until transactions that others have open over the topic of positions have
 // ended: before that nobody can tell what is committed behind them.
 func (d *topicDelivery) Positions(ctx context.Context) (map[int32]record.Offset, error) {
 	if d.o.AtLeastOnce {
