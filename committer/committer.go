@@ -66,10 +66,16 @@ func (e *FilledByError) Error() string {
 }
 
 // PositionsOf gives the name under which the positions of a table stand that readers know by app: that of the only
-// application which may fill it, if it names one.
-func PositionsOf(meta *deltalog.Metadata, app string) string {
-	if filler := meta.Configuration[FilledByProperty]; filler != "" {
-		return filler
+// application which may fill it, if it names one and that has come anywhere.
+func PositionsOf(snap *deltalog.Snapshot, app string) string {
+	filler := snap.Metadata().Configuration[FilledByProperty]
+	if filler == "" || filler == app {
+		return app
+	}
+	for id := range snap.Txns() {
+		if number, ok := strings.CutPrefix(id, filler+"-"); ok && strings.Trim(number, "0123456789") == "" {
+			return filler
+		}
 	}
 	return app
 }

@@ -136,7 +136,12 @@ func (h *History) lakeEnd(ctx context.Context, tp record.TopicPartition, t *tabl
 
 // lakeEndOf is the lake end of a topic's partition, whoever fills its table.
 func lakeEndOf(snap *deltalog.Snapshot, tp record.TopicPartition) (record.Offset, bool) {
-	return table.LakeEnd(snap, committer.PositionsOf(snap.Metadata(), tp.Topic), tp.Partition)
+	if filler := snap.Metadata().Configuration[committer.FilledByProperty]; filler != "" {
+		if end, ok := table.LakeEnd(snap, filler, tp.Partition); ok {
+			return end, true
+		}
+	}
+	return table.LakeEnd(snap, tp.Topic, tp.Partition)
 }
 
 // Start gives the first offset that the table of a partition may hold: 0 when anything was tiered.
@@ -207,7 +212,7 @@ func (h *History) OffsetForTime(ctx context.Context, tp record.TopicPartition, m
 	if !ok {
 		return 0, false, nil
 	}
-	c := &Cursor{cfg: Config{Table: t, App: committer.PositionsOf(snap.Metadata(), tp.Topic), Topic: tp.Topic}, snap: snap}
+	c := &Cursor{cfg: Config{Table: t, App: committer.PositionsOf(snap, tp.Topic), Topic: tp.Topic}, snap: snap}
 	o, found, err := c.lakeOffsetAt(ctx, &part{id: tp.Partition, lakeEnd: end}, time.UnixMilli(ms))
 	if errors.Is(err, ErrNotReplayable) {
 		return 0, false, nil

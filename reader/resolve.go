@@ -71,7 +71,7 @@ func (c *Cursor) checkTopic(ctx context.Context) error {
 // caller's, else the only one that there is.
 func (c *Cursor) guessApp() error {
 	if c.snap != nil {
-		c.cfg.App = committer.PositionsOf(c.snap.Metadata(), c.cfg.App)
+		c.cfg.App = committer.PositionsOf(c.snap, c.cfg.App)
 	}
 	if c.snap == nil || c.cfg.App != "" {
 		return nil

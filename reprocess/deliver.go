@@ -116,7 +116,8 @@ func (j *Job) discover(ctx context.Context, known int, stop context.CancelCauseF
 func final(err error) bool {
 	var beyond *broker.OutOfRangeError
 	var filled *committer.FilledByError
-	return errors.Is(err, broker.ErrGiveUp) || errors.Is(err, broker.ErrProducerFenced) || errors.Is(err, ErrSpec) || errors.Is(err, broker.ErrClosed) ||
+	return errors.Is(err, broker.ErrGiveUp) || errors.Is(err, broker.ErrProducerFenced) || errors.Is(err, ErrSpec) || errors.Is(err, ErrOtherJob) ||
+		errors.Is(err, broker.ErrClosed) || errors.Is(err, broker.ErrUnknownTopic) ||
 		errors.As(err, &beyond) || errors.As(err, &filled)
 }
 
@@ -175,6 +176,10 @@ func (d *delivering) positions(ctx context.Context, out Delivery) (next map[int3
 		at, known := table.LakeEnd(snap, d.app, p)
 		if !known {
 			at = d.begin[p]
+		}
+		if own != nil && at > d.begin[p] && own[p] < at {
+			return nil, false, fmt.Errorf("%w: the sink has no position for partition %d at or above %d, where the job's table has seen it: its positions were deleted, and nothing says which records it has",
+				broker.ErrGiveUp, p, at)
 		}
 		next[p] = max(at, own[p])
 	}

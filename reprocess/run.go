@@ -56,7 +56,7 @@ func (c Config) withDefaults() Config {
 	if c.Spec.Until == "" {
 		c.Spec.Until = "now"
 	}
-	if c.Spec.SplitBytes == 0 {
+	if kind, _ := c.Spec.Target(); c.Spec.SplitBytes == 0 && kind == KindTable {
 		c.Spec.SplitBytes = 256 << 20
 	}
 	if c.Workers == 0 {

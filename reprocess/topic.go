@@ -50,6 +50,8 @@ type TopicOutlet struct {
 	ByKey       bool // partition by key; else each record keeps the number of its partition
 	Origin      bool // headers say which record it was
 	AtLeastOnce bool // no transactions: what a run sent that was cut off is sent again by the next
+
+	id [16]byte // of the topic when the job was opened
 }
 
 // Headers of a record in a sink that is a topic.
@@ -82,18 +84,28 @@ func (o *TopicOutlet) Prepare(ctx context.Context, from SourceTopic) (id string,
 	if !o.ByKey && int(from.Partitions) > len(have) {
 		return "", fmt.Errorf("%w: topic %s has %d partitions, and the sink %s has %d: give it more, or say \"partitions: key\"", ErrSpec, from.Topic, from.Partitions, o.Topic, len(have))
 	}
-	ids, ok := o.Log.(broker.TopicIdentifier)
-	if !ok {
-		return "", nil
-	}
-	is, err := ids.TopicID(ctx, o.Topic)
+	is, err := o.identity(ctx)
 	if err != nil || is == [16]byte{} {
 		return "", err
 	}
 	if from.ID == is {
 		return "", fmt.Errorf("%w: the sink is the source's topic %s itself", ErrSpec, from.Topic)
 	}
+	o.id = is
 	return table.FormatTopicID(is), nil
+}
+
+// identity is the id of the sink's topic; zero when its log has none.
+func (o *TopicOutlet) identity(ctx context.Context) ([16]byte, error) {
+	ids, ok := o.Log.(broker.TopicIdentifier)
+	if !ok {
+		return [16]byte{}, nil
+	}
+	id, err := ids.TopicID(ctx, o.Topic)
+	if err != nil {
+		return id, fmt.Errorf("id of the sink %s: %w", o.Topic, err)
+	}
+	return id, nil
 }
 
 // newTopicTime is how long a topic that was made may be unknown: brokers hear of it one after the other.
@@ -126,6 +138,12 @@ func (o *TopicOutlet) ensure(ctx context.Context, topic string, partitions int32
 
 // Open implements Outlet.
 func (o *TopicOutlet) Open(ctx context.Context, w Work) (Delivery, error) {
+	switch now, err := o.identity(ctx); {
+	case err != nil:
+		return nil, err
+	case now != o.id:
+		return nil, fmt.Errorf("%w: the sink %s was made again while the job was at work", ErrOtherJob, o.Topic)
+	}
 	id := ""
 	if !o.AtLeastOnce {
 		id = fmt.Sprintf("ledgerlake-%s-%.8s", w.App, w.State)

@@ -184,6 +184,80 @@ func TestTopicSink(t *testing.T) {
 	}
 }
 
+// When the topic of positions was deleted nobody knows what the sink has: the job says so, and sends nothing (I4).
+func TestTopicSinkWithoutItsPositions(t *testing.T) {
+	r, c := newRig(t), newCluster(t)
+	r.send(0, 100)
+	cfg := r.config(reprocess.Spec{})
+	cfg.Outlet = c.outlet()
+	j := r.open(cfg)
+	ended := follow(t, j)
+	caughtUp(t, j, ended)
+	r.send(100, 200)
+	caughtUp(t, j, ended)
+	if err := c.log.DeleteTopic(t.Context(), reprocess.PositionsTopic(sinkTopic)); err != nil {
+		t.Fatal(err)
+	}
+	fresh, err := kafka.Open(t.Context(), c.cfg) // as of another process
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fresh.Close()
+	outlet := c.outlet()
+	outlet.Log, cfg.Outlet = fresh, outlet
+	if err := r.open(cfg).Run(t.Context(), reprocess.RunOptions{Follow: true}); !errors.Is(err, broker.ErrGiveUp) || !strings.Contains(err.Error(), "positions were deleted") {
+		t.Errorf("%v", err)
+	}
+	if n := len(c.records(sinkTopic, 0)) + len(c.records(sinkTopic, 1)); n != 200 {
+		t.Errorf("%d records, want 200", n)
+	}
+}
+
+// Without transactions records are there at least once: none is missing. With keys, each key has one partition. A Kafka that has no
+// transactions is named with its remedy.
+func TestTopicSinkAtLeastOnce(t *testing.T) {
+	r, c := newRig(t), newCluster(t)
+	r.send(0, 300)
+	cfg := r.config(reprocess.Spec{})
+	outlet := c.outlet()
+	x := &traits{of: outlet.Producer, rng: random(t)}
+	outlet.Producer, outlet.AtLeastOnce, outlet.ByKey, outlet.Origin = x.open, true, true, true
+	cfg.Outlet, cfg.Tiering = outlet, tiering.Config{MaxRows: 40, RetryBase: time.Microsecond, RetryMax: time.Millisecond}
+	if err := r.open(cfg).Run(t.Context(), reprocess.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, end := range x.end {
+			end()
+		}
+	})
+	seen, at := map[string]bool{}, map[string]int32{}
+	for p := range int32(2) {
+		for _, rec := range c.records(sinkTopic, p) {
+			seen[header(&rec, reprocess.HeaderPartition)+"/"+header(&rec, reprocess.HeaderOffset)] = true
+			if before, ok := at[string(rec.Key)]; ok && before != p {
+				t.Fatalf("key %s is in partitions %d and %d", rec.Key, before, p)
+			}
+			at[string(rec.Key)] = p
+		}
+	}
+	if len(seen) != 300 {
+		t.Errorf("%d records came, want 300", len(seen))
+	}
+	if len(c.records(sinkTopic, 0)) == 0 || len(c.records(sinkTopic, 1)) == 0 {
+		t.Error("keys are all in one partition")
+	}
+	refused := c.outlet()
+	refused.Producer = func(context.Context, string) (reprocess.Producer, error) {
+		return nil, fmt.Errorf("open: %w", broker.ErrNoTransactions)
+	}
+	cfg = r.config(reprocess.Spec{Name: "refused"})
+	cfg.Outlet = refused
+	if err := r.open(cfg).Run(t.Context(), reprocess.RunOptions{}); !errors.Is(err, broker.ErrGiveUp) || !strings.Contains(err.Error(), "delivery: at-least-once") {
+		t.Errorf("a Kafka without transactions: %v", err)
+	}
+}
+
 // traits disturb the producers of a sink: calls fail before or behind what they do, and producers vanish as those of a
 // killed process do, with a transaction open and records under way.
 type traits struct {

@@ -139,7 +139,7 @@ func (s *Server) topicState(ctx context.Context, name string) (Topic, error) {
 		}
 		part := Partition{Partition: p, Start: b.Start, LogStart: b.Start, Stable: b.Stable, End: b.End}
 		if snap != nil {
-			if end, known := table.LakeEnd(snap, committer.PositionsOf(snap.Metadata(), name), p); known {
+			if end, known := table.LakeEnd(snap, committer.PositionsOf(snap, name), p); known {
 				part.LakeEnd, part.Start = end, 0
 			}
 		}

@@ -432,7 +432,7 @@ func topicOf(ctx context.Context, s *stream) (string, error) {
 }
 
 func onlyApp(snap *deltalog.Snapshot) (string, error) {
-	found := committer.PositionsOf(snap.Metadata(), "")
+	found := committer.PositionsOf(snap, "")
 	if found != "" {
 		return found, nil // the splits of this job are other names
 	}

@@ -32,11 +32,10 @@ func (t *tierers) besideFiller(ctx context.Context, plan *topicPlan, tab *table.
 	if err := committer.CheckFiller(snap.Metadata(), plan.app); !errors.As(err, &filled) {
 		return err
 	}
-	if err := keepsRecords(ctx, plan, snap); err != nil {
-		t.log.Warn("a job fills the table of this topic, and its log keeps everything", "topic", plan.topic, "job", filled.FilledBy, "because", err)
-	} else {
-		t.log.Info("a job fills the table of this topic", "topic", plan.topic, "job", filled.FilledBy)
+	if why := keepsRecords(ctx, plan, snap); why != nil {
+		return fmt.Errorf("%w; its log keeps everything: %w", filled, why)
 	}
+	t.log.Info("a job fills the table of this topic", "topic", plan.topic, "job", filled.FilledBy)
 	tick := time.NewTicker(fillerEvery)
 	defer tick.Stop()
 	for {
@@ -54,19 +53,19 @@ func (t *tierers) besideFiller(ctx context.Context, plan *topicPlan, tab *table.
 		if committer.CheckFiller(snap.Metadata(), plan.app) == nil {
 			return errFillerLeft
 		}
+		if why := keepsRecords(ctx, plan, snap); why != nil {
+			return why
+		}
 	}
 }
 
 // holdBeside moves the holds of all partitions to the positions of the job.
 func holdBeside(ctx context.Context, plan *topicPlan, snap *deltalog.Snapshot) error {
-	if keepsRecords(ctx, plan, snap) != nil {
-		return nil
-	}
 	parts, err := plan.source.Partitions(ctx, plan.topic)
 	if err != nil {
 		return err
 	}
-	filler := committer.PositionsOf(snap.Metadata(), plan.app)
+	filler := committer.PositionsOf(snap, plan.app)
 	for _, p := range parts {
 		end, known := table.LakeEnd(snap, filler, p)
 		if !known {

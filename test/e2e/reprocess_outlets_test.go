@@ -79,16 +79,22 @@ func TestReprocessIntoATopicKilled(t *testing.T) {
 			harness.Run(t, nil, "reprocess", job)
 			sameTopics(t, harness.Consume(t, s.Addr, "events"), harness.Consume(t, addr, "clean"))
 
-			on := harness.Start(t, "reprocess", job, "--follow")
-			produce(t, s.Addr, "events", seed, 4000, 4300)
-			harness.Eventually(t, time.Minute, func() error {
-				if n := len(harness.Consume(t, addr, "clean")); n < 4300 {
-					return fmt.Errorf("the sink has %d records", n)
+			for round := range 2 { // killed, and told to end
+				on := harness.Start(t, "reprocess", job, "--follow")
+				n := 4000 + 300*(round+1)
+				produce(t, s.Addr, "events", seed, n-300, n)
+				harness.Eventually(t, time.Minute, func() error {
+					if have := len(harness.Consume(t, addr, "clean")); have < n {
+						return fmt.Errorf("the sink has %d records, want %d", have, n)
+					}
+					return nil
+				})
+				if round == 0 {
+					on.Kill()
+				} else {
+					on.Stop(t)
 				}
-				return nil
-			})
-			on.Kill()
-			harness.Start(t, "reprocess", job, "--follow").Stop(t)
+			}
 			sameTopics(t, harness.Consume(t, s.Addr, "events"), harness.Consume(t, addr, "clean"))
 		})
 	}
@@ -118,6 +124,40 @@ func sameTopics(t *testing.T, want, got []harness.Record) {
 	}
 	if len(want) != len(got) || len(want) == 0 {
 		t.Fatalf("%d records, want %d", len(got), len(want))
+	}
+}
+
+// A program that a job fills has each record in the end, by place, however often the job was killed (I4).
+func TestReprocessIntoAProgramKilled(t *testing.T) {
+	seed := harness.Seed(t, 613)
+	dir := t.TempDir()
+	s := harness.Serve(t, dir, "", "--topic", "events:3", "--format", "json", "--schema", harness.WriteEventSchema(t), "--flush-age", "200ms")
+	produce(t, s.Addr, "events", seed, 0, 1500)
+	awaitRows(t, s.Table("events"), 1500)
+	script, err := filepath.Abs("load.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := filepath.Join(dir, "events.db")
+	job := writeJob(t, dir, "load", fmt.Sprintf("source: %s/events\nsink: command\nsinkCommand: [%q, %q, %q]\nwhere: n %% 2 == 0\nkeep: [n]\n", dir, harness.Python(t), script, db))
+	for range harness.Kills(t, 2) {
+		killMidway(t, job, "--max-rate", "500", "--flush-rows", "50")
+	}
+	harness.Run(t, nil, "reprocess", job)
+	got := harness.ByPosition(t, "the program", harness.DecodeRows(t, harness.RunPython(t, nil, "load.py", db, "show")))
+	want := 0
+	for place, row := range harness.ByPosition(t, "the table", readTable(t, s.Table("events"))) {
+		n := harness.Int(t, row, "n")
+		loaded, ok := got[place]
+		if ok != (n%2 == 0) || ok && harness.Int(t, loaded, "n") != n {
+			t.Fatalf("event %d at %v: the program has %v", n, place, loaded)
+		}
+		if ok {
+			want++
+		}
+	}
+	if want != len(got) || want != 750 {
+		t.Errorf("the program has %d records, want %d", len(got), want)
 	}
 }
 
