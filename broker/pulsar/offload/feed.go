@@ -58,6 +58,7 @@ func Open(ctx context.Context, cfg Config) (*Feed, error) {
 		err = f.named(ctx, cfg, objects)
 	}
 	if err != nil {
+		f.stop()
 		return nil, err
 	}
 	return f, nil
