@@ -291,8 +291,8 @@ func (s *Source) Hold(ctx context.Context, tp record.TopicPartition, lakeEnd rec
 func (s *Source) known(err error) error {
 	var refused *wire.ServerError
 	switch {
-	case err == nil:
-		return nil
+	case err == nil, errors.Is(err, broker.ErrGiveUp), errors.Is(err, broker.ErrUnknownTopic): // it is one already
+		return err
 	case s.ctx.Err() != nil || errors.Is(err, wire.ErrClosed):
 		return broker.ErrClosed
 	case errors.As(err, &refused) && refused.Code == wire.CodeTopicNotFound:
