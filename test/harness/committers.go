@@ -19,13 +19,20 @@ type CommitterGroup struct {
 	dir   string
 	conn  *rpc.Client
 
-	Flags []string // more flags of each node
+	Flags   []string // more flags of each node
+	Program string   // that nodes are started with from now on; empty: the binary under test
 }
 
 // Committers starts a group of n.
 func Committers(t testing.TB, n int, flags ...string) *CommitterGroup {
 	t.Helper()
-	g := &CommitterGroup{dir: t.TempDir(), Nodes: make([]*Process, n), Flags: flags}
+	return CommittersOf(t, "", n, flags...)
+}
+
+// CommittersOf starts a group of another program; empty: of the binary under test.
+func CommittersOf(t testing.TB, program string, n int, flags ...string) *CommitterGroup {
+	t.Helper()
+	g := &CommitterGroup{dir: t.TempDir(), Nodes: make([]*Process, n), Flags: flags, Program: program}
 	for range n {
 		g.Addrs = append(g.Addrs, fmt.Sprintf("127.0.0.1:%d", FreePort(t, 0)))
 	}
@@ -47,7 +54,11 @@ func (g *CommitterGroup) Start(t testing.TB, i int) {
 		members = append(members, fmt.Sprintf("n%d=%s", j, a))
 	}
 	id := fmt.Sprint("n", i)
-	g.Nodes[i] = Start(t, append([]string{"committer", "--id", id, "--dir", g.Dir(i), "--listen", g.Addrs[i],
+	program := g.Program
+	if program == "" {
+		program = Binary(t)
+	}
+	g.Nodes[i] = StartProgram(t, program, append([]string{"committer", "--id", id, "--dir", g.Dir(i), "--listen", g.Addrs[i],
 		"--members", strings.Join(members, ","), "--log-level", "warn"}, g.Flags...)...)
 }
 
