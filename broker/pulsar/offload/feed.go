@@ -99,7 +99,10 @@ func (f *Feed) named(ctx context.Context, cfg Config, objects []found) error {
 
 // listed takes what the list says, up to a ledger that is not there.
 func (f *Feed) listed(ctx context.Context, cfg Config, objects []found) error {
-	any := false
+	any, of := false, map[int64][]found{}
+	for _, x := range objects {
+		of[x.id] = append(of[x.id], x)
+	}
 	for topic, list := range cfg.Lists {
 		n, ok := partitionOf(cfg.Topic, topic)
 		if !ok {
@@ -112,22 +115,25 @@ func (f *Feed) listed(ctx context.Context, cfg Config, objects []found) error {
 			if want.Entries == 0 || want.ID < cfg.from(n) { // empty, or open
 				continue
 			}
-			i := slices.IndexFunc(objects, func(x found) bool { return x.id == want.ID && (want.UUID == "" || x.uuid == want.UUID) })
+			copies := slices.DeleteFunc(slices.Clone(of[want.ID]), func(x found) bool { return want.UUID != "" && x.uuid != want.UUID })
 			switch {
-			case i < 0 && p.gap == nil:
+			case len(copies) == 0 && p.gap == nil:
 				p.gap = &Gap{Before: want.ID, Missing: true}
-			case i < 0:
+			case len(copies) == 0:
 			case p.gap != nil:
 				p.gap.More++
 			default:
-				chosen = append(chosen, objects[i])
+				chosen = append(chosen, copies...)
 			}
 		}
 		if p.gap != nil && p.gap.More == 0 { // the rest is still in Pulsar
 			p.rest, p.gap = p.gap.Before, nil
 		}
-		var err error
-		if p.ledgers, err = load(ctx, cfg.Store, chosen); err != nil {
+		all, err := load(ctx, cfg.Store, chosen)
+		if err != nil {
+			return err
+		}
+		if p.ledgers, err = once(all); err != nil {
 			return err
 		}
 		for _, l := range p.ledgers {

@@ -183,6 +183,23 @@ func TestPartitionsAndTopics(t *testing.T) {
 	}
 	equal(t, read(t, f, 2), "0 a/b/persistent/orders-partition-2")
 	equal(t, read(t, f, 1))
+	lists := map[string][]Listed{"a/b/orders-partition-2": {{ID: 0, Entries: 1}}}
+	equal(t, read(t, open(t, Config{Store: store, Topic: "a/b/orders", Lists: lists}), 2), "0 a/b/persistent/orders-partition-2")
+	lists["a/b/orders-partition-2"][0].UUID = "11111111-0000-4000-8000-000000000000" // whose index was never written
+	if _, err := Open(t.Context(), Config{Store: store, Topic: "a/b/orders", Lists: lists}); !errors.Is(err, broker.ErrUnknownTopic) {
+		t.Errorf("a listed ledger without an index: %v", err)
+	}
+	data, idx := objects("a/b/persistent/orders-partition-2", 1000, message("other", -1, nil), message("bytes", -1, nil))
+	for key, raw := range map[string][]byte{"33333333" + objectName(0)[8:]: data, "33333333" + objectName(0)[8:] + "-index": idx} {
+		if err := store.Put(t.Context(), key, raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Open(t.Context(), Config{Store: store, Topic: "a/b/orders"}); err == nil || !strings.Contains(err.Error(), "not the same") {
+		t.Errorf("two attempts that do not say the same: %v", err)
+	}
+	lists["a/b/orders-partition-2"][0] = Listed{ID: 0, Entries: 2, UUID: "33333333-0000-4000-8000-000000000000"}
+	equal(t, read(t, open(t, Config{Store: store, Topic: "a/b/orders", Lists: lists}), 2), "0 other", "1 bytes")
 	equal(t, read(t, open(t, Config{Store: store, Topic: "a/b/with/slash"}), 0), "0 a/b/persistent/with%2Fslash")
 	_, err := Open(t.Context(), Config{Store: store, Topic: "a/b/none"})
 	if !errors.Is(err, broker.ErrUnknownTopic) || !strings.Contains(err.Error(), "a/b/orders-partition-2") {
