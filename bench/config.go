@@ -14,12 +14,13 @@ type Config struct {
 	Seed    uint64 // of the generated data; default 1
 	Dir     string // scratch directory, on the disk to measure; default the system's temporary one
 
+	Cases []string // of scenarios ingest, committer and replay; default: the usual ones
+
 	// Of scenario ingest.
-	Cases         []string // default: the short ones
-	Full          bool     // all cases
-	ReferenceBin  string   // the daemon to run beside; none without
-	ReferenceNote string   // its version and how it was built
-	OwnBin        string   // ledgerlake; default this program
+	Full          bool   // all cases
+	ReferenceBin  string // the daemon to run beside; none without
+	ReferenceNote string // its version and how it was built
+	OwnBin        string // ledgerlake; default this program
 }
 
 func (c Config) withDefaults() Config {

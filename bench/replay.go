@@ -20,11 +20,18 @@ var replayColumns = []string{"_offset", "kind", "amount"}
 
 // RunReplay measures reading a table that tiering has filled with JSON events of about 690 bytes: all columns into
 // Arrow, and three of them, beside the engines that the repository's Python environment has, on the same table in
-// turns; then finding one offset in a table of 100,000 files, and the pause at the seam of table and log.
+// turns; then finding one offset in a table of 100,000 files, and the pause at the seam of table and log. Case "workers"
+// instead is a stream job's reprocessing: see runWorkers.
 func RunReplay(ctx context.Context, cfg Config) (r *Report, err error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
+	}
+	switch {
+	case len(cfg.Cases) == 1 && cfg.Cases[0] == workersCase:
+		return runWorkers(ctx, cfg)
+	case len(cfg.Cases) > 0:
+		return nil, fmt.Errorf("bench config: scenario replay has the case %s beside its usual ones, not %v", workersCase, cfg.Cases)
 	}
 	scratch, remove, err := cfg.scratch()
 	if err != nil {

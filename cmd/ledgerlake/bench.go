@@ -26,7 +26,7 @@ var benchScenarios = []benchScenario{
 	{"tiering", "log to Delta table, beside the same pipeline with encoding/json maps and arrow-go defaults", bench.RunTiering, nil},
 	{"deltalog", "a Delta log of 300,000 files becomes a snapshot, beside an encoding/json loop, delta-rs and DuckDB", bench.RunDeltalog, nil},
 	{"committer", "32 writers of one table, through a group of committers, beside direct commits and delta-rs", bench.RunCommitter, []string{"case"}},
-	{"replay", "a table into Arrow, beside delta-rs, polars, DuckDB (and Spark with LEDGERLAKE_SPARK=1); an offset among 100,000 files; the seam", bench.RunReplay, nil},
+	{"replay", "a table into Arrow, beside delta-rs, polars, DuckDB (and Spark with LEDGERLAKE_SPARK=1); an offset among 100,000 files; the seam. --case workers: 5 partitions of --records messages each, from the table, by 1, 2 and 5 workers", bench.RunReplay, []string{"case"}},
 	{"broker", "produce and consume through the Kafka port at 1, 12 and 1,000 partitions, beside a real Kafka", bench.RunBroker, nil},
 	{"pulsar", "a real Pulsar's topic to Delta table and back, beside Pulsar's own reader and the way from Kafka", bench.RunPulsar, nil},
 	{"ingest", "a real Kafka's topic to Delta table, beside kafka-delta-ingest (--reference-bin) and the plain pipeline", bench.RunIngest, []string{"case", "full", "reference-bin", "reference-note", "own-bin"}},
@@ -89,7 +89,7 @@ func newBench() *cobra.Command {
 	f.IntVar(&cfg.Rounds, "rounds", 5, "measured runs of each side")
 	f.IntVar(&cfg.Records, "records", 200_000, "records a run")
 	f.Uint64Var(&cfg.Seed, "seed", 1, "seed of the generated data")
-	f.StringSliceVar(&cfg.Cases, "case", nil, "ingest, committer: run these cases only, as the report names them")
+	f.StringSliceVar(&cfg.Cases, "case", nil, "ingest, committer, replay: run these cases only, as the report names them")
 	f.BoolVar(&cfg.Full, "full", false, "ingest: run all cases, not only the short ones")
 	f.StringVar(&cfg.ReferenceBin, "reference-bin", "", "ingest: binary of the kafka-delta-ingest to run beside")
 	f.StringVar(&cfg.ReferenceNote, "reference-note", "", "ingest: its version and how it was built, for the report")
