@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -89,41 +88,3 @@ type parquetWriter struct {
 func (w *parquetWriter) write(rb arrow.RecordBatch) error { return w.w.WriteBuffered(rb) }
 
 func (w *parquetWriter) close() error { return errors.Join(w.w.Close(), w.out.Flush()) }
-
-// printPlan shows what a read would do, for people.
-func printPlan(ctx context.Context, out io.Writer, c *reader.Cursor) error {
-	p, err := c.Plan(ctx)
-	if err != nil {
-		return err
-	}
-	w := bufio.NewWriter(out)
-	for _, q := range p.Partitions {
-		until := "no end"
-		if q.Until >= 0 {
-			until = fmt.Sprint(q.Until)
-		}
-		fmt.Fprintf(w, "partition %d: from %d, table up to %d, then the log, until %s\n", q.Partition, q.From, q.Seam, until)
-		for _, l := range q.Lost {
-			fmt.Fprintf(w, "  lost before they were tiered: offsets [%d, %d)\n", l.From, l.To)
-		}
-	}
-	if p.Version >= 0 {
-		fmt.Fprintf(w, "table version %d: %d of %d files, %d bytes, %d rows\n", p.Version, len(p.Files), p.OfFiles, p.Bytes, p.Rows)
-	}
-	for _, f := range p.Files {
-		groups := "row groups not looked at"
-		if f.Groups >= 0 {
-			groups = fmt.Sprintf("%d of %d row groups", f.Groups, f.OfGroups)
-		}
-		fmt.Fprintf(w, "  %s: %d bytes, %d rows, %s", f.Path, f.Bytes, f.Rows, groups)
-		for i, r := range f.Ranges {
-			if i == 8 {
-				fmt.Fprintf(w, " and %d ranges more", len(f.Ranges)-i)
-				break
-			}
-			fmt.Fprintf(w, " %s", r)
-		}
-		fmt.Fprintln(w)
-	}
-	return w.Flush()
-}

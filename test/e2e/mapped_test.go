@@ -69,10 +69,10 @@ func TestReadForeignTableByMapping(t *testing.T) {
 		t.Errorf("by time: %d rows", len(byTime))
 	}
 	plan := string(harness.Run(t, nil, append([]string{"read", source, "--table", table, "--plan"}, mapped...)...))
-	if !strings.Contains(plan, "then the log") {
+	if !strings.Contains(plan, "reads 4 of 4 files") {
 		t.Errorf("plan: %s", plan)
 	}
-	t.Logf("%s", plan)
+	t.Logf("\n%s", plan)
 	for _, bad := range []string{"offset=kafka_offset", "partition=kafka_partition,offset=nope", "partition=kafka_partition,offset=value", "what=key", "partition=kafka_partition,offset=kafka_partition"} {
 		if _, err := harness.TryRun(t, nil, "read", table, "--map", bad); err == nil {
 			t.Errorf("--map %s is accepted", bad)
