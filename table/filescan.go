@@ -17,6 +17,7 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
+	parquetfile "github.com/ledgerlake/ledgerlake/internal/parquet"
 	"github.com/ledgerlake/ledgerlake/internal/roaring"
 	"github.com/ledgerlake/ledgerlake/objstore"
 )
@@ -38,25 +39,28 @@ func (u *unit) name() string { return u.add.Path }
 
 // fileScan reads the rows of one unit in order.
 type fileScan struct {
-	s       *scan
-	ctx     context.Context //nolint:containedctx // one scan of one file
-	u       *unit
-	pq      *file.Reader
-	fr      *pqarrow.FileReader
-	fields  []int // of each column: field of the file, -1 when it has none
-	consts  []arrow.Array
-	leaves  []int
-	group   int    // next row group
-	start   int64  // its first row
-	at      int64  // next row to read
-	prune   [3]int // leaves of the file: partition, offset, timestamp; -1 when it has none
-	rows    pqarrow.RecordReader
-	left    int64 // rows of the open row group still to give
-	skip    int64 // rows to read and drop before them
-	width   int64 // bytes of a row of it, about
-	pending []*chunk
-	last    key
-	any     bool
+	s        *scan
+	ctx      context.Context //nolint:containedctx // one scan of one file
+	u        *unit
+	pq       *file.Reader
+	fr       *pqarrow.FileReader
+	fields   []int // of each column: field of the file, -1 when it has none
+	consts   []arrow.Array
+	wants    []int // fields of the file to read, each once
+	leaves   []int // of them
+	source   parquetfile.Source
+	streamed bool   // its columns are read in pieces
+	group    int    // next row group
+	start    int64  // its first row
+	at       int64  // next row to read
+	prune    [3]int // leaves of the file: partition, offset, timestamp; -1 when it has none
+	rows     *groupRows
+	left     int64 // rows of the open row group still to give
+	batch    int64 // rows to ask it for at once
+	width    int64 // bytes of a row of it, about
+	pending  []*chunk
+	last     key
+	any      bool
 }
 
 func (s *scan) open(ctx context.Context, u *unit) (f *fileScan, err error) {
@@ -75,7 +79,8 @@ func (s *scan) open(ctx context.Context, u *unit) (f *fileScan, err error) {
 	}
 	at := io.NewSectionReader(objstore.ReaderAt(ctx, s.t.Store, objKey, size), 0, size)
 	props := parquet.NewReaderProperties(recycled)
-	if size > s.streamAbove { // row groups may be as large as the file: do not hold their columns whole
+	streamed := size > s.streamAbove
+	if streamed { // row groups may be as large as the file: do not hold their columns whole
 		props.BufferedStreamEnabled, props.BufferSize = true, s.buffer
 	}
 	pq, err := file.NewParquetReader(at, file.WithReadProps(props), file.WithMetadata(u.footer))
@@ -95,7 +100,7 @@ func (s *scan) open(ctx context.Context, u *unit) (f *fileScan, err error) {
 			return nil, err
 		}
 	}
-	f = &fileScan{s: s, ctx: ctx, u: u, pq: pq, fr: fr}
+	f = &fileScan{s: s, ctx: ctx, u: u, pq: pq, fr: fr, source: s.sourceOf(ctx, objKey, size), streamed: streamed}
 	return f, f.bind()
 }
 
@@ -189,6 +194,10 @@ func (f *fileScan) bind() error {
 		}
 		if j >= 0 {
 			f.fields[i] = j
+			if slices.Contains(f.wants, j) {
+				continue
+			}
+			f.wants = append(f.wants, j)
 			f.leaves = leavesOf(&f.fr.Manifest.Fields[j], f.leaves)
 			continue
 		}
@@ -284,27 +293,16 @@ func (f *fileScan) read() (arrow.RecordBatch, error) {
 			f.at += n
 			return f.shape(nil, n)
 		}
-		if !f.rows.Next() {
-			if err := f.rows.Err(); err != nil {
-				return nil, fmt.Errorf("read row group %d: %w", f.group-1, err)
-			}
-			return nil, fmt.Errorf("row group %d ends %d rows early: %w", f.group-1, f.left, io.ErrUnexpectedEOF)
+		rb, err := f.rows.next(min(f.left, f.batch))
+		if err != nil {
+			return nil, fmt.Errorf("read row group %d, %d rows before its end: %w", f.group-1, f.left, err)
 		}
-		rb := f.rows.RecordBatch()
-		drop := min(rb.NumRows(), f.skip)
-		f.skip -= drop
-		n := min(rb.NumRows()-drop, f.left)
-		if n == 0 {
-			continue
-		}
+		n := min(rb.NumRows(), f.left)
 		f.left -= n
 		f.at += n
-		out, err := f.shape(rb, drop+n)
-		if err != nil || drop == 0 {
-			return out, err
-		}
-		defer out.Release()
-		return out.NewSlice(drop, drop+n), nil
+		out, err := f.shape(rb, n)
+		rb.Release()
+		return out, err
 	}
 }
 
@@ -321,35 +319,16 @@ func (f *fileScan) nextGroup() error {
 		f.left, f.at = to-from, from
 		if len(f.leaves) > 0 {
 			f.measure(meta)
-			rr, err := f.fr.GetRecordReader(f.ctx, f.leaves, []int{f.group})
+			rows, err := f.openGroup(f.group, from-start)
 			if err != nil {
-				return fmt.Errorf("open row group %d: %w", f.group, err) // wrapped: io.EOF alone is the end
+				return fmt.Errorf("open row group %d at row %d: %w", f.group, from, err) // wrapped: io.EOF alone is the end
 			}
-			f.rows = rr
-			if err := f.seek(from - start); err != nil {
-				return fmt.Errorf("go to row %d: %w", from, err)
-			}
+			f.rows = rows
 		}
 		f.group++
 		return nil
 	}
 	return io.EOF
-}
-
-// seek goes to a row of the open row group. With lists and maps the Parquet library comes to a wrong row when their
-// chunk has several pages: all rows before are then read, and dropped.
-func (f *fileScan) seek(row int64) error {
-	f.skip = 0
-	if row == 0 {
-		return nil
-	}
-	for _, i := range f.leaves {
-		if f.pq.MetaData().Schema.Column(i).MaxRepetitionLevel() > 0 {
-			f.skip = row
-			return nil
-		}
-	}
-	return f.rows.SeekToRow(row)
 }
 
 // batchBytes bounds a batch where rows are large.
@@ -364,14 +343,15 @@ func (f *fileScan) measure(meta *metadata.RowGroupMetaData) {
 		}
 	}
 	f.width = total/max(1, meta.NumRows()) + 1
-	f.fr.Props.BatchSize = min(int64(f.s.opts.BatchRows), max(1, batchBytes/f.width))
+	f.batch = min(int64(f.s.opts.BatchRows), max(1, batchBytes/f.width))
+	f.fr.Props.BatchSize = f.batch
 	// Room for a batch at once, instead of buffers that grow; but only where what a footer claims is bounded (I8).
 	f.fr.Props.PreAllocBinaryData = f.width <= batchBytes && total <= 1<<40
 }
 
 func (f *fileScan) closeGroup() {
 	if f.rows != nil {
-		f.rows.Release()
+		f.rows.release()
 		f.rows = nil
 	}
 }

@@ -50,16 +50,28 @@ func classOf(size int) (class, capacity int) {
 
 // Allocate implements memory.Allocator.
 func (r *recycler) Allocate(size int) []byte {
+	b, used := r.get(size)
+	if used {
+		clear(b)
+	}
+	return b
+}
+
+// AllocateDirty gives memory that may have been in use before, with what it held then, to who overwrites it all.
+func (r *recycler) AllocateDirty(size int) []byte {
+	b, _ := r.get(size)
+	return b
+}
+
+func (r *recycler) get(size int) (b []byte, used bool) {
 	class, capacity := classOf(size)
 	if class < 0 {
-		return make([]byte, size)
+		return make([]byte, size), false
 	}
 	if p, ok := r.free[class].Get().(*byte); ok {
-		b := unsafe.Slice(p, capacity)[:size]
-		clear(b)
-		return b
+		return unsafe.Slice(p, capacity)[:size], true
 	}
-	return make([]byte, capacity)[:size]
+	return make([]byte, capacity)[:size], false
 }
 
 // Reallocate implements memory.Allocator.

@@ -83,6 +83,7 @@ type scan struct {
 	probing         bool
 	streamAbove     int64 // size of files whose columns are read in pieces
 	buffer          int64 // size of a piece
+	library         bool  // tests: read all files by the Parquet library
 	splitAbove      int64 // size of files whose row groups are read side by side
 }
 

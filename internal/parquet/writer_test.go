@@ -67,9 +67,11 @@ func writeFile(t testing.TB, rng *rand.Rand, p *Pool, s *arrow.Schema, opts Opti
 	return buf.Bytes(), w
 }
 
+func openFile(b []byte) (*file.Reader, error) { return file.NewParquetReader(bytes.NewReader(b)) }
+
 func open(t testing.TB, b []byte) *file.Reader {
 	t.Helper()
-	r, err := file.NewParquetReader(bytes.NewReader(b))
+	r, err := openFile(b)
 	if err != nil {
 		t.Fatal(err)
 	}

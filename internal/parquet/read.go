@@ -1,0 +1,272 @@
+package parquet
+
+import (
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	arrowparquet "github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/metadata"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+	"github.com/apache/arrow-go/v18/parquet/schema"
+)
+
+func unsupported(format string, a ...any) error {
+	return fmt.Errorf("%w: %s", ErrUnsupported, fmt.Sprintf(format, a...))
+}
+
+// ReadOptions say how a row group is read. The zero value is ready for use.
+type ReadOptions struct {
+	// Allocator of what is given. One that also has AllocateDirty is asked for memory of any content. Default
+	// Arrow's own.
+	Allocator memory.Allocator
+	// Ahead is how many bytes of a column chunk are asked for at once. Default: all of them.
+	Ahead int64
+}
+
+// GroupReader reads columns of one row group in batches. It is for one goroutine.
+type GroupReader struct {
+	schema *arrow.Schema
+	fields []*node
+	leaves []*leafReader
+	rows   int64 // still to read
+	bad    error // sticky
+}
+
+// OpenGroup begins to read fields (places in the manifest) of a row group. The footer and the schema are those of the
+// Arrow library, and so are the types of what comes out: they are what its own reader gives. ErrUnsupported, here or
+// by any later call, says that the file has something that only that reader knows; then nothing was lost, since a
+// batch comes whole or not at all.
+func OpenGroup(src Source, footer *metadata.FileMetaData, manifest *pqarrow.SchemaManifest, group int, fields []int, opts ReadOptions) (*GroupReader, error) {
+	if footer.WriterVersion().LessThan(metadata.Parquet816FixedVersion) {
+		return nil, unsupported("chunks of %s, which are longer than they say", footer.GetCreatedBy())
+	}
+	mem, ok := opts.Allocator.(allocator)
+	if !ok {
+		mem = clean{opts.Allocator}
+		if opts.Allocator == nil {
+			mem = clean{memory.DefaultAllocator}
+		}
+	}
+	rg := footer.RowGroup(group)
+	o := opener{src: src, footer: footer, rg: rg, mem: mem, ahead: opts.Ahead}
+	g := &GroupReader{rows: rg.NumRows()}
+	out := make([]arrow.Field, 0, len(fields))
+	for _, i := range fields {
+		n, err := o.node(&manifest.Fields[i])
+		if err != nil {
+			return nil, err
+		}
+		g.fields, out = append(g.fields, n), append(out, *manifest.Fields[i].Field)
+	}
+	g.schema, g.leaves = arrow.NewSchema(out, nil), o.leaves
+	return g, nil
+}
+
+// opener makes the leaves of a row group.
+type opener struct {
+	src    Source
+	footer *metadata.FileMetaData
+	rg     *metadata.RowGroupMetaData
+	mem    allocator
+	ahead  int64
+	leaves []*leafReader
+}
+
+func (o *opener) node(sf *pqarrow.SchemaField) (*node, error) {
+	n := &node{typ: sf.Field.Type, info: sf.LevelInfo}
+	if sf.IsLeaf() {
+		var err error
+		n.leaf, err = o.leaf(sf)
+		return n, err
+	}
+	want := 1
+	switch t := n.typ.(type) {
+	case *arrow.StructType:
+		want = t.NumFields()
+	case *arrow.ListType, *arrow.MapType:
+	default:
+		return nil, unsupported("a group of type %s", n.typ)
+	}
+	if len(sf.Children) != want || want == 0 {
+		return nil, unsupported("a group of %d fields for %s", len(sf.Children), n.typ)
+	}
+	for i := range sf.Children {
+		kid, err := o.node(&sf.Children[i])
+		if err != nil {
+			return nil, err
+		}
+		n.kids = append(n.kids, kid)
+	}
+	n.leaf = n.kids[0].leaf
+	return n, nil
+}
+
+func (o *opener) leaf(sf *pqarrow.SchemaField) (*leafReader, error) {
+	desc := o.footer.Schema.Column(sf.ColIndex)
+	chunk, err := o.rg.ColumnChunk(sf.ColIndex)
+	if err != nil {
+		return nil, err
+	}
+	l := &leafReader{slots: chunk.NumValues(), dict: dictionary{mem: o.mem}}
+	l.name = desc.Path()
+	if def, rep := desc.MaxDefinitionLevel(), desc.MaxRepetitionLevel(); def > 100 || rep > 100 {
+		return nil, unsupported("column %q of %d levels", l.name, def)
+	} else {
+		l.maxDef, l.maxRep = uint8(def), uint8(rep)
+	}
+	if err := l.physical(desc, sf.Field.Type); err != nil {
+		return nil, err
+	}
+	start := chunk.DataPageOffset()
+	if chunk.HasDictionaryPage() && chunk.DictionaryPageOffset() > 0 {
+		start = min(start, chunk.DictionaryPageOffset())
+	}
+	size := chunk.TotalCompressedSize()
+	if start < 0 || size < 0 || start > 1<<62 || size > 1<<62 || l.slots < 0 {
+		return nil, damaged("column %q has a chunk of %d values, %d bytes at %d", l.name, l.slots, size, start)
+	}
+	codec := Codec(chunk.Compression())
+	if codec != Uncompressed && codec != Snappy && codec != Zstd {
+		return nil, unsupported("%s", codec)
+	}
+	l.pages = pages{src: o.src, at: start, end: start + size, ahead: size, codec: codec, mem: o.mem}
+	if o.ahead > 0 {
+		l.pages.ahead = o.ahead
+	}
+	for _, g := range []*growing{&l.vals, &l.offs, &l.data, &l.cast} {
+		g.mem = o.mem
+	}
+	l.density = float64(max(0, chunk.TotalUncompressedSize())) / float64(max(1, o.rg.NumRows()))
+	o.leaves = append(o.leaves, l)
+	return l, nil
+}
+
+// physical sets how values stand in the file and what becomes of them.
+func (l *leafReader) physical(desc *schema.Column, typ arrow.DataType) error {
+	l.kind = kind(desc.PhysicalType())
+	switch desc.PhysicalType() {
+	case arrowparquet.Types.Boolean:
+		l.width = 1
+	case arrowparquet.Types.Int32, arrowparquet.Types.Float:
+		l.width = 4
+	case arrowparquet.Types.Int64, arrowparquet.Types.Double:
+		l.width = 8
+	case arrowparquet.Types.Int96:
+		l.width, l.kind = 12, kindFixed
+	case arrowparquet.Types.FixedLenByteArray:
+		l.width = desc.TypeLength()
+	}
+	ok := false
+	switch t := typ.(type) {
+	case *arrow.StringType, *arrow.BinaryType:
+		ok = l.kind == kindBytes
+	case *arrow.BooleanType:
+		ok = l.kind == kindBool
+	case *arrow.Int8Type, *arrow.Uint8Type:
+		l.convert, l.outWidth, ok = narrow, 1, l.kind == kindInt32
+	case *arrow.Int16Type, *arrow.Uint16Type:
+		l.convert, l.outWidth, ok = narrow, 2, l.kind == kindInt32
+	case *arrow.FixedSizeBinaryType:
+		ok = l.kind == kindFixed && l.width == t.ByteWidth && l.width > 0
+	case *arrow.Decimal128Type:
+		l.convert, l.outWidth, ok = widenDecimal, 16, l.kind == kindInt32 || l.kind == kindInt64
+		if l.kind == kindFixed {
+			l.convert, ok = turnDecimal, l.width > 0 && l.width <= 16
+		}
+	case *arrow.TimestampType:
+		ok = l.kind == kindInt64
+		if desc.PhysicalType() == arrowparquet.Types.Int96 {
+			l.convert, l.outWidth, ok = nanoseconds, 8, t.Unit == arrow.Nanosecond
+		}
+	case *arrow.Int32Type, *arrow.Uint32Type, *arrow.Date32Type, *arrow.Time32Type:
+		ok = l.kind == kindInt32
+	case *arrow.Int64Type, *arrow.Uint64Type, *arrow.Time64Type:
+		ok = l.kind == kindInt64
+	case *arrow.Float32Type:
+		ok = l.kind == kindFloat
+	case *arrow.Float64Type:
+		ok = l.kind == kindDouble
+	}
+	if !ok {
+		return unsupported("column %q, %s in physical type %s", l.name, typ, desc.PhysicalType())
+	}
+	return nil
+}
+
+// Schema is that of the batches.
+func (g *GroupReader) Schema() *arrow.Schema { return g.schema }
+
+// mostBytes bounds what a batch's rows take in one column, as far as a dictionary's longest value tells.
+const mostBytes = 256 << 20
+
+// Next gives the next rows, at most n and at least one; the caller knows when none are left. The caller releases
+// the columns, which are those of the schema.
+func (g *GroupReader) Next(n int) (cols []arrow.ArrayData, rows int, err error) {
+	if g.bad != nil {
+		return nil, 0, g.bad
+	}
+	defer func() {
+		if g.bad = err; err != nil {
+			releaseAll(cols)
+			cols = nil
+		}
+	}()
+	n = int(min(int64(n), g.rows))
+	if n <= 0 {
+		return nil, 0, damaged("a row group that has no more rows")
+	}
+	for _, l := range g.leaves {
+		if l.left == 0 && l.waiting.at == len(l.waiting.def) && l.slots > 0 {
+			if _, err := l.nextPage(0); err != nil {
+				return nil, 0, err
+			}
+		}
+		n = min(n, max(1, mostBytes/max(1, l.dict.most)))
+	}
+	for _, l := range g.leaves {
+		if err := l.read(n); err != nil {
+			return nil, 0, err
+		}
+	}
+	for _, f := range g.fields {
+		d, err := f.array()
+		if err != nil {
+			return cols, 0, err
+		}
+		cols = append(cols, d)
+		if d.Len() != n {
+			return cols, 0, damaged("column %q gives %d rows of %d", f.leaf.name, d.Len(), n)
+		}
+	}
+	g.rows -= int64(n)
+	return cols, n, nil
+}
+
+// Skip passes over rows.
+func (g *GroupReader) Skip(n int64) error {
+	if g.bad != nil {
+		return g.bad
+	}
+	if n < 0 || n > g.rows {
+		return damaged("row %d of a row group that has %d left", n, g.rows)
+	}
+	g.rows -= n
+	for left := n; left > 0; {
+		k := min(left, 1<<20)
+		left -= k
+		for _, l := range g.leaves {
+			if g.bad = l.skip(int(k)); g.bad != nil {
+				return g.bad
+			}
+		}
+	}
+	return nil
+}
+
+// Release frees what the reader holds. What it gave stays good.
+func (g *GroupReader) Release() {
+	for _, l := range g.leaves {
+		l.close()
+	}
+}

@@ -1,0 +1,130 @@
+package table
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+
+	"github.com/ledgerlake/ledgerlake/internal/parquet"
+)
+
+// groupRows gives the rows of one row group, batch by batch. Most files are read by our own decoder; what it does not
+// know is left to the Parquet library, from the row on where that turns out.
+type groupRows struct {
+	f     *fileScan
+	group int
+	at    int64 // row of the group that comes next
+	own   *parquet.GroupReader
+	lib   pqarrow.RecordReader
+	drop  int64 // rows of the library's to drop first
+}
+
+// openGroup begins at a row of a group.
+func (f *fileScan) openGroup(group int, row int64) (*groupRows, error) {
+	g := &groupRows{f: f, group: group, at: row}
+	if f.s.library {
+		return g, g.useLibrary()
+	}
+	opts := parquet.ReadOptions{Allocator: recycled}
+	if f.streamed {
+		opts.Ahead = f.s.buffer
+	}
+	var err error
+	if g.own, err = parquet.OpenGroup(f.source, f.pq.MetaData(), f.fr.Manifest, group, f.wants, opts); err == nil {
+		err = g.own.Skip(row)
+	}
+	if err != nil {
+		if err = g.instead(err); err != nil {
+			g.release()
+		}
+	}
+	return g, err
+}
+
+// instead turns to the library when our decoder could not go on for want of knowledge.
+func (g *groupRows) instead(err error) error {
+	if !errors.Is(err, parquet.ErrUnsupported) {
+		return err
+	}
+	g.release()
+	return g.useLibrary()
+}
+
+// useLibrary goes on with the library. With lists and maps it comes to a wrong row when it seeks and their chunk has
+// several pages: all rows before are then read, and dropped.
+func (g *groupRows) useLibrary() (err error) {
+	f := g.f
+	if g.lib, err = f.fr.GetRecordReader(f.ctx, f.leaves, []int{g.group}); err != nil || g.at == 0 {
+		return err
+	}
+	for _, i := range f.leaves {
+		if f.pq.MetaData().Schema.Column(i).MaxRepetitionLevel() > 0 {
+			g.drop = g.at
+			return nil
+		}
+	}
+	return g.lib.SeekToRow(g.at)
+}
+
+// next gives the next rows, at most that many; the library may give a few more. The caller releases them.
+func (g *groupRows) next(most int64) (arrow.RecordBatch, error) {
+	if g.own != nil {
+		cols, n, err := g.own.Next(int(most))
+		if err == nil {
+			g.at += int64(n)
+			return recordBatch(g.own.Schema(), cols, n), nil
+		}
+		if err := g.instead(err); err != nil {
+			return nil, err
+		}
+	}
+	for g.lib.Next() {
+		rb := g.lib.RecordBatch()
+		drop := min(rb.NumRows(), g.drop)
+		g.drop -= drop
+		if n := rb.NumRows(); n > drop {
+			g.at += n - drop
+			return rb.NewSlice(drop, n), nil
+		}
+	}
+	if err := g.lib.Err(); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return nil, io.ErrUnexpectedEOF
+}
+
+func recordBatch(schema *arrow.Schema, cols []arrow.ArrayData, n int) arrow.RecordBatch {
+	arrays := make([]arrow.Array, len(cols))
+	for i, d := range cols {
+		arrays[i] = array.MakeFromData(d)
+		d.Release()
+		defer arrays[i].Release()
+	}
+	return array.NewRecordBatch(schema, arrays, int64(n))
+}
+
+func (g *groupRows) release() {
+	if g.own != nil {
+		g.own.Release()
+		g.own = nil
+	}
+	if g.lib != nil {
+		g.lib.Release()
+		g.lib = nil
+	}
+}
+
+// sourceOf gives a file's bytes to our decoder.
+func (s *scan) sourceOf(ctx context.Context, key string, size int64) parquet.Source {
+	return func(off, n int64) ([]byte, error) {
+		if off < 0 || n < 0 || off > size || n > size-off {
+			return nil, fmt.Errorf("%d bytes at %d of a file of %d: %w", n, off, size, io.ErrUnexpectedEOF)
+		}
+		return s.t.Store.GetRange(ctx, key, off, n)
+	}
+}
