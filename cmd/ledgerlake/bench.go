@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime/pprof"
 	"slices"
 	"strings"
 
@@ -34,8 +33,8 @@ var benchScenarios = []benchScenario{
 
 func newBench() *cobra.Command {
 	var (
-		cfg           bench.Config
-		file, profile string
+		cfg  bench.Config
+		file string
 	)
 	var names []string
 	about := strings.Builder{}
@@ -60,12 +59,8 @@ func newBench() *cobra.Command {
 					return fmt.Errorf("scenario %s does not use --%s", args[0], flag)
 				}
 			}
-			stop, err := startProfile(profile)
-			if err != nil {
-				return err
-			}
 			report, err := benchScenarios[i].run(cmd.Context(), cfg)
-			if err = errors.Join(err, stop()); report == nil {
+			if report == nil {
 				return err
 			}
 			// What was measured before a case failed is shown all the same.
@@ -85,7 +80,6 @@ func newBench() *cobra.Command {
 	cmd.AddCommand(newBenchReport())
 	f := cmd.Flags()
 	f.StringVar(&file, "json", "", "write the report, with all samples, to this file")
-	f.StringVar(&profile, "cpu-profile", "", "write a CPU profile for go tool pprof to this file")
 	f.IntVar(&cfg.Rounds, "rounds", 5, "measured runs of each side")
 	f.IntVar(&cfg.Records, "records", 200_000, "records a run")
 	f.Uint64Var(&cfg.Seed, "seed", 1, "seed of the generated data")
@@ -96,22 +90,4 @@ func newBench() *cobra.Command {
 	f.StringVar(&cfg.OwnBin, "own-bin", "", "ingest: measure this ledgerlake binary instead of the running one")
 	f.StringVar(&cfg.Dir, "dir", "", "scratch directory, on the disk to measure (default: the system's temporary one)")
 	return cmd
-}
-
-// startProfile begins a CPU profile when a file is named; the function it gives ends it.
-func startProfile(name string) (func() error, error) {
-	if name == "" {
-		return func() error { return nil }, nil
-	}
-	f, err := os.Create(name)
-	if err != nil {
-		return nil, fmt.Errorf("write profile: %w", err)
-	}
-	if err := pprof.StartCPUProfile(f); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return func() error {
-		pprof.StopCPUProfile()
-		return f.Close()
-	}, nil
 }
