@@ -78,17 +78,19 @@ type JSON struct {
 	rows   int
 	used   int // bytes of the messages since Reset, which bound every offset
 
-	depth   int
-	fill    int    // cells filled by the message so far
-	scratch []byte // the last unescaped string
-	decoded []byte // the last binary
-	date    dateCache
-	err     *Error
-	marks   []*span // of the fields to capture
-	message []byte  // the last one, for them
-	unknown []string
-	rescue  *Target // takes the fields of a message that no column takes
-	rescued []byte
+	depth    int
+	fill     int    // cells filled by the message so far
+	scratch  []byte // the last unescaped string
+	decoded  []byte // the last binary
+	date     dateCache
+	err      *Error
+	marks    []*span // of the fields to capture
+	message  []byte  // the last one, for them
+	unknown  []string
+	deferred []*Target
+	open     int     // of them, those that the last row was not given
+	rescue   *Target // takes the fields of a message that no column takes
+	rescued  []byte
 
 	strangers []*key // that unknown tells of
 }

@@ -219,6 +219,9 @@ func (d *JSON) object(o *object, b []byte, i, row int) int {
 				seen++
 			} else {
 				n.col.Truncate(row) // a duplicate key: the last wins
+				if n.marked {
+					n.unmark()
+				}
 			}
 			i = d.value(n, b, i)
 		}
@@ -257,6 +260,9 @@ func (d *JSON) missing(o *object, i, seen int) int {
 		if !n.nullable {
 			d.fail(i-1, "missing, but the column may not be null")
 			return d.at(n.name)
+		}
+		if n.late {
+			continue // see Defer
 		}
 		if d.depth > 1 && d.overfull(n) {
 			d.fail(i-1, "the value leaves out too many nested fields")

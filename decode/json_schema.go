@@ -41,6 +41,8 @@ type node struct {
 	prec     int32  // decimal
 	gen      uint64 // the object of the parent that had this key last
 	leaves   int    // cells that a null fills
+	marked   bool   // fields below it are captured
+	late     bool   // it is set, or fields below it are, after the message: see Defer
 	name     string
 	col      column.Column
 

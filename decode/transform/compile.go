@@ -31,10 +31,12 @@ type node struct {
 	op      op
 	root    int      // opField: the number of the captured field
 	name    string   // opField: its name. opMeta: of a header
-	path    []string // opField: what comes below it
+	path    []string // opField: what comes below it; once bound, below what is captured
 	meta    meta
 	value   value
 	unit    int64 // opISO8601: of the number, in nanoseconds
+	skip    int64 // opSubstr: the arguments, when they are literals; else take is -1
+	take    int64
 	compare parsing.TokType
 	args    []*node
 	tree    *tree
@@ -192,7 +194,7 @@ func (c *compiler) function(ast parsing.ASTNode) *node {
 	n, want := &node{}, 1
 	switch name {
 	case "substr":
-		n.op, want = opSubstr, 3
+		n.op, want, n.take = opSubstr, 3, -1
 	case "epoch_seconds_to_iso8601":
 		n.op, n.unit = opISO8601, 1e9
 	case "epoch_millis_to_iso8601":
@@ -210,7 +212,18 @@ func (c *compiler) function(ast parsing.ASTNode) *node {
 		c.err = fmt.Errorf("JMESPath: %s takes %d arguments, not %d", name, want, len(ast.Children))
 		return nil
 	}
-	return c.with(n, ast.Children)
+	if n = c.with(n, ast.Children); n != nil && n.op == opSubstr {
+		n.constantArguments()
+	}
+	return n
+}
+
+// constantArguments reads literals once.
+func (n *node) constantArguments() {
+	from, count := n.args[1], n.args[2]
+	if from.op == opConst && from.value.kind == number && count.op == opConst && count.value.kind == number {
+		n.skip, n.take = characters(from.value), characters(count.value)
+	}
 }
 
 // fieldPath gives the names of a path of fields.

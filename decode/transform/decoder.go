@@ -3,6 +3,7 @@ package transform
 import (
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -56,6 +57,9 @@ func New(dec *decode.JSON, spec Spec, topic string, opaque bool) (*Decoder, erro
 	}
 	d := &Decoder{json: dec, opaque: opaque}
 	d.ev.topic, d.ev.fields = []byte(topic), dec.Captured
+	for _, name := range spec.Dropped() {
+		dec.Ignore(name)
+	}
 	for _, f := range spec.fields() {
 		program, err := compile(f)
 		if err != nil {
@@ -68,10 +72,8 @@ func New(dec *decode.JSON, spec Spec, topic string, opaque bool) (*Decoder, erro
 		if err := d.bind(program); err != nil {
 			return nil, fmt.Errorf("%w %q: %w", ErrSpec, f.Property, err)
 		}
+		dec.Defer(target)
 		d.fields = append(d.fields, field{f, program, target})
-	}
-	for _, name := range spec.Dropped() {
-		dec.Ignore(name)
 	}
 	if spec.Where != "" {
 		var err error
@@ -101,11 +103,12 @@ func (d *Decoder) bind(n *node) error {
 	}
 	switch n.op {
 	case opField:
-		n.root = d.json.Capture(n.name)
+		n.root, n.path = d.json.Capture(append([]string{n.name}, n.path...)...)
 	case opTree:
 		d.ev.caller = caller()
 		for _, name := range n.tree.roots {
-			n.tree.marks = append(n.tree.marks, d.json.Capture(name))
+			mark, _ := d.json.Capture(name)
+			n.tree.marks = append(n.tree.marks, mark)
 		}
 	}
 	for _, a := range n.args {
@@ -146,7 +149,7 @@ func (d *Decoder) AppendRecord(rec *record.Record) error {
 		}
 	}
 	if d.opaque {
-		d.json.AppendNull()
+		d.json.AppendOpen()
 	} else if err := d.json.Append(rec.Value); err != nil {
 		return err
 	}
@@ -162,8 +165,10 @@ func (d *Decoder) AppendRecord(rec *record.Record) error {
 	}
 	if err != nil {
 		d.json.Truncate(d.json.Rows() - 1)
+		return err
 	}
-	return err
+	d.json.Settle()
+	return nil
 }
 
 func (d *Decoder) filter() error {
@@ -179,9 +184,15 @@ func (d *Decoder) filter() error {
 
 // set fills one column of the last row.
 func (d *Decoder) set(f *field) error {
+	if done, err := d.plain(f); done {
+		return err
+	}
 	v, err := d.ev.eval(f.program)
 	if err != nil {
 		return d.failed(f, err)
+	}
+	if done, err := d.direct(f.target, &v); done {
+		return err
 	}
 	d.text = d.text[:0]
 	switch {
@@ -211,6 +222,36 @@ func (d *Decoder) set(f *field) error {
 		return d.failed(f, errors.New("there is no value, but the column may not be null"))
 	}
 	return nil
+}
+
+// plain sets what all records have, without the way through a value.
+func (d *Decoder) plain(f *field) (bool, error) {
+	if f.program.op != opMeta || d.ev.rec == nil {
+		return false, nil
+	}
+	switch f.program.meta {
+	case metaPartition:
+		return d.json.SetInt(f.target, int64(d.ev.partition))
+	case metaOffset:
+		return d.json.SetInt(f.target, int64(d.ev.rec.Offset))
+	case metaTopic:
+		if f.target.Text() {
+			return true, d.json.SetText(f.target, d.ev.topic)
+		}
+	}
+	return false, nil
+}
+
+// direct sets what needs no JSON in between; it says whether it did.
+func (d *Decoder) direct(t *decode.Target, v *value) (bool, error) {
+	switch {
+	case v.raw != nil:
+	case v.kind == number && v.exact:
+		return d.json.SetInt(t, v.whole)
+	case v.kind == str && t.Text() && (t.Binary() || utf8.Valid(v.text)):
+		return true, d.json.SetText(t, v.text)
+	}
+	return false, nil
 }
 
 // failed applies the policy of a field.

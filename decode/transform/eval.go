@@ -115,13 +115,15 @@ func (e *evaluator) iso8601(v, unit int64) (value, error) {
 
 // substr takes characters, as kafka-delta-ingest does: what is below zero is zero.
 func (e *evaluator) substr(n *node, v value) (value, error) {
-	skip, err := e.count(n.args[1])
-	if err != nil {
-		return value{}, err
-	}
-	take, err := e.count(n.args[2])
-	if err != nil {
-		return value{}, err
+	skip, take := n.skip, n.take
+	if take < 0 {
+		var err error
+		if skip, err = e.count(n.args[1]); err != nil {
+			return value{}, err
+		}
+		if take, err = e.count(n.args[2]); err != nil {
+			return value{}, err
+		}
 	}
 	if v.kind != str {
 		return value{}, &typeError{"substr wants a string"}
@@ -148,8 +150,11 @@ func (e *evaluator) count(n *node) (int64, error) {
 	if v.kind != number {
 		return 0, &typeError{"substr wants numbers, as in substr(created, `0`, `10`)"}
 	}
-	return int64(max(0, min(v.num, math.MaxInt32))), nil
+	return characters(v), nil
 }
+
+// characters is a number of them.
+func characters(v value) int64 { return int64(max(0, min(v.num, math.MaxInt32))) }
 
 func (e *evaluator) toNumber(v value) value {
 	switch v.kind {

@@ -356,6 +356,11 @@ func FuzzDecoder(f *testing.F) {
 				return transform.Spec{Set: []transform.Field{{Property: "x", Source: s, OnError: transform.Null}}}
 			}
 			fast, tree := decoder(t, spec(source), column("x", text)), decoder(t, spec("not_null("+source+")"), column("x", text))
+			below := decoder(t, spec(source), column("x", text), column("a", arrow.StructOf(column("b", text)))) // fields that columns lead to
+			if err := below.AppendRecord(r); err == nil && (fast.AppendRecord(r) != nil || below.Arrays()[0].ValueStr(0) != fast.Arrays()[0].ValueStr(0)) {
+				t.Fatalf("%s of %q: %q with a column for it, %q without", source, value, below.Arrays()[0].ValueStr(0), fast.Arrays()[0])
+			}
+			fast.Reset()
 			err1, err2 := fast.AppendRecord(r), tree.AppendRecord(r)
 			if (err1 == nil) != (err2 == nil) {
 				t.Fatalf("%s of %q: %v without a tree, %v with one", source, value, err1, err2)

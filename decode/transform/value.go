@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"bytes"
 	"encoding/json"
 	"strconv"
 	"unicode/utf16"
@@ -97,14 +98,12 @@ func (v value) chars(buf []byte) (text, rest []byte) {
 		return v.text, buf
 	}
 	body := v.raw[1 : len(v.raw)-1]
-	for _, c := range body {
-		if c == '\\' {
-			start := len(buf)
-			buf = unescape(buf, body)
-			return buf[start:], buf
-		}
+	if bytes.IndexByte(body, '\\') < 0 {
+		return body, buf
 	}
-	return body, buf
+	start := len(buf)
+	buf = unescape(buf, body)
+	return buf[start:], buf
 }
 
 // unescape appends what a JSON string without its quotes means. It was checked before.
