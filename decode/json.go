@@ -209,6 +209,9 @@ func (d *JSON) Arrays() []arrow.Array {
 	return out
 }
 
+// Array is one of Arrays.
+func (d *JSON) Array(i int) arrow.Array { return d.cols[i].Array() }
+
 // Reset drops the rows and keeps the memory and what was learned of the keys.
 func (d *JSON) Reset() {
 	for _, c := range d.cols {

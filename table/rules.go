@@ -3,6 +3,7 @@ package table
 import (
 	"fmt"
 	"math/big"
+	"slices"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -54,6 +55,15 @@ func NewRules(snap *deltalog.Snapshot, columns *arrow.Schema) *Rules {
 // Empty says that any row will do.
 func (r *Rules) Empty() bool { return len(r.keys) == 0 && len(r.required) == 0 }
 
+// Needs gives the columns that Broken looks at; it is content with nil in the place of others.
+func (r *Rules) Needs() []int {
+	out := slices.Clone(r.required)
+	for _, k := range r.keys {
+		out = append(out, k.index)
+	}
+	return out
+}
+
 // Broken says, for each of the rows [from, to) that the table cannot have, why; nil when it can have all.
 func (r *Rules) Broken(cols []arrow.Array, from, to int) map[int]string {
 	var bad map[int]string
@@ -66,7 +76,7 @@ func (r *Rules) Broken(cols []arrow.Array, from, to int) map[int]string {
 	for _, k := range r.keys {
 		name := r.columns.Field(k.index).Name
 		for row := from; row < to; row++ {
-			if !k.required && !suspicious(cols[k.index], row) {
+			if !k.required && !suspicious(cols[k.index], row) || row > from && sameText(cols[k.index], row) && bad[row-1] == "" {
 				continue
 			}
 			v, err := PartitionValue(k.typ, cols[k.index], row)
@@ -132,6 +142,12 @@ func emptyAsNull(a arrow.Array) arrow.Array {
 	data := array.NewData(a.DataType(), a.Len(), []*memory.Buffer{memory.NewBufferBytes(valid), bufs[1], bufs[2]}, nil, nulls, 0)
 	defer data.Release()
 	return array.MakeFromData(data)
+}
+
+// sameText says, fast, that a value is the text that the row before has: most rows have.
+func sameText(a arrow.Array, row int) bool {
+	t, ok := a.(*array.String)
+	return ok && !t.IsNull(row) && !t.IsNull(row-1) && t.Value(row) == t.Value(row-1)
 }
 
 // suspicious says, fast, whether a value may not be one of a partition column.

@@ -165,3 +165,6 @@ func (s *SystemColumns) Arrays() []arrow.Array {
 	}
 	return out
 }
+
+// Array is one of Arrays.
+func (s *SystemColumns) Array(i int) arrow.Array { return s.all[i].Array() }

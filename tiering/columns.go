@@ -139,6 +139,26 @@ func (s *session) freeRows(r *rows) {
 	s.free = append(s.free, r)
 }
 
+// column wraps one column. The array aliases it.
+func (r *rows) column(from source) arrow.Array {
+	if from.system {
+		return r.sys.Array(from.index)
+	}
+	if one, ok := r.dec.(interface{ Array(i int) arrow.Array }); ok {
+		return one.Array(from.index)
+	}
+	return r.dec.Arrays()[from.index]
+}
+
+// keyColumns wraps the partition columns.
+func (s *session) keyColumns(r *rows) []arrow.Array {
+	cols := make([]arrow.Array, len(s.keys))
+	for i, k := range s.keys {
+		cols[i] = r.column(k.from)
+	}
+	return cols
+}
+
 // batch wraps columns as a batch of the file's. The arrays alias the columns. Release it.
 func (s *session) batch(r *rows) arrow.RecordBatch {
 	sys, payload := r.sys.Arrays(), r.dec.Arrays()

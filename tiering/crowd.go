@@ -2,8 +2,6 @@ package tiering
 
 import (
 	"context"
-
-	"github.com/apache/arrow-go/v18/arrow"
 )
 
 // Each combination of partition values is a file of a commit. Producers choose the values, so their number in a commit is
@@ -20,24 +18,19 @@ func (v valueSet) full() bool { return len(v) >= maxValues }
 
 // note adds the values of the rows from one on.
 func (v valueSet) note(s *session, r *rows, from int) {
-	sys, payload := r.sys.Arrays(), r.dec.Arrays()
-	cols := make([]arrow.Array, len(s.keys))
-	for i, k := range s.keys {
-		cols[i] = pick(k.from, sys, payload)
-	}
-	var key, last []byte
+	cols := s.keyColumns(r)
+	var key []byte
 	for row := from; row < r.sys.Rows(); row++ {
+		if row > from && sameKey(cols, row) {
+			continue
+		}
 		key = key[:0]
 		for _, c := range cols {
 			key = appendKey(key, c, row)
 		}
-		if row > from && string(key) == string(last) {
-			continue
-		}
 		if _, known := v[string(key)]; !known {
 			v[string(key)] = struct{}{}
 		}
-		last = append(last[:0], key...)
 	}
 }
 

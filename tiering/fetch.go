@@ -14,7 +14,7 @@ import (
 
 const (
 	maxWait      = 500 * time.Millisecond // of a long poll
-	maxFetch     = 8 << 20
+	maxFetch     = 4 << 20
 	minRangeSize = 64 << 10
 )
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/ledgerlake/ledgerlake/record"
 )
 
 // loop dispatches and commits until the ends are reached or Run is to stop; then there may be a rest to commit.
@@ -70,8 +72,20 @@ func (s *session) dispatch(chunks []chunk) error {
 		if err := s.send(s.workers[int(c.partition)%len(s.workers)], message{chunk: *c}); err != nil {
 			return err
 		}
+		s.caughtUp(c.partition, c.next)
 	}
 	return nil
+}
+
+// caughtUp asks for a commit when all that the log had when its partitions were joined is dispatched: who waits for
+// what came meanwhile need not wait for more to come. That is one commit for each time that partitions are taken over.
+func (s *session) caughtUp(partition int32, next record.Offset) {
+	end, behind := s.backlog[partition]
+	if !behind || next < end {
+		return
+	}
+	delete(s.backlog, partition)
+	s.want = s.want || len(s.backlog) == 0
 }
 
 // send gives a message to a worker. A worker that has failed still takes messages, so this never hangs.
@@ -132,6 +146,7 @@ func (s *session) landed(r result) error {
 	}
 	for _, p := range r.parts {
 		delete(s.parts, p)
+		delete(s.backlog, p)
 		s.t.stats.left(p)
 		s.t.release(p)
 	}

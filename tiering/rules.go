@@ -34,7 +34,14 @@ type mark struct {
 
 // planRules finds out whether the table has rules.
 func (s *session) planRules(dec decode.Decoder) error {
-	s.rules = table.NewRules(s.snap, arrow.NewSchema(append(table.SystemFields(s.t.cfg.Table.Names), s.payload.Fields()...), nil))
+	system := table.SystemFields(s.t.cfg.Table.Names)
+	s.rules = table.NewRules(s.snap, arrow.NewSchema(append(system, s.payload.Fields()...), nil))
+	for i := range system {
+		s.ruled = append(s.ruled, source{system: true, index: i})
+	}
+	for i := range s.payload.NumFields() {
+		s.ruled = append(s.ruled, source{index: i})
+	}
 	if s.rules.Empty() {
 		return nil
 	}
@@ -84,7 +91,11 @@ func (w *worker) rewind(c *cursor) {
 
 // broken says of rows that the table cannot have why.
 func (s *session) broken(r *rows, from, to int) map[int]string {
-	return s.rules.Broken(append(r.sys.Arrays(), r.dec.Arrays()...), from, to)
+	cols := make([]arrow.Array, len(s.ruled))
+	for _, i := range s.rules.Needs() {
+		cols[i] = r.column(s.ruled[i])
+	}
+	return s.rules.Broken(cols, from, to)
 }
 
 // brokenRule is the error of a record that broke a rule when it was decoded before; nil when it did not.

@@ -38,6 +38,7 @@ type session struct {
 	payload      *arrow.Schema
 	keys         []keyColumn  // the partition columns
 	rules        *table.Rules // rows are looked at before they are kept: see checkRules
+	ruled        []source     // their columns
 
 	fetchBytes int64
 	spillAt    int64
@@ -56,7 +57,8 @@ type session struct {
 
 	// Of the main loop alone:
 	parts    map[int32]member
-	dirty    bool // something was dispatched since the last cut
+	backlog  map[int32]record.Offset // ends of the partitions that were behind when they were joined, until reached
+	dirty    bool                    // something was dispatched since the last cut
 	flushing bool
 	want     bool // a commit is due
 	replies  chan *output
@@ -83,7 +85,7 @@ func (t *Tierer) newSession(ctx context.Context) (*session, error) {
 		fetchBytes: min(maxFetch, t.cfg.MemoryBudget/4),
 		spillAt:    t.cfg.MemoryBudget / 4 / int64(t.cfg.Workers),
 		look:       make(chan struct{}, 1), failed: make(chan error, 1), flushed: make(chan result, 1),
-		parts: map[int32]member{},
+		parts: map[int32]member{}, backlog: map[int32]record.Offset{},
 	}
 	s.encodeAt, s.maxOpen = encodeAt, maxOpen
 	if len(snap.Metadata().PartitionColumns) > 0 {
@@ -203,6 +205,9 @@ func (s *session) join(ctx context.Context, partition int32, snap *deltalog.Snap
 		return err
 	}
 	s.parts[partition] = member{gen: s.fetch.add(partition, next, target)}
+	if next < b.Stable {
+		s.backlog[partition] = b.Stable
+	}
 	return nil
 }
 

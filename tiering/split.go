@@ -38,21 +38,17 @@ func (s *session) split(r *rows) ([]group, error) {
 	if len(s.keys) == 0 {
 		return []group{{}}, nil
 	}
-	sys, payload := r.sys.Arrays(), r.dec.Arrays()
-	cols := make([]arrow.Array, len(s.keys))
-	for i, k := range s.keys {
-		cols[i] = pick(k.from, sys, payload)
-	}
+	cols := s.keyColumns(r)
 	var out []group
 	at := map[string]int{}
-	var key, last []byte
+	var key []byte
 	now := -1
 	for row := range r.sys.Rows() {
-		key = key[:0]
-		for _, c := range cols {
-			key = appendKey(key, c, row)
-		}
-		if now < 0 || string(key) != string(last) {
+		if row == 0 || !sameKey(cols, row) {
+			key = key[:0]
+			for _, c := range cols {
+				key = appendKey(key, c, row)
+			}
 			i, ok := at[string(key)]
 			if !ok {
 				values, err := s.partitionValues(cols, row)
@@ -63,12 +59,47 @@ func (s *session) split(r *rows) ([]group, error) {
 				out = append(out, group{key: string(key), values: values})
 				at[string(key)] = i
 			}
+			if i == 1 && out[0].rows == nil { // the first group is not all
+				out[0].rows = upTo(row)
+			}
 			now = i
-			last = append(last[:0], key...)
 		}
-		out[now].rows = append(out[now].rows, int32(row))
+		if len(out) > 1 {
+			out[now].rows = append(out[now].rows, int32(row))
+		}
 	}
 	return out, nil
+}
+
+// upTo gives the rows before one.
+func upTo(end int) []int32 {
+	rows := make([]int32, end)
+	for i := range rows {
+		rows[i] = int32(i)
+	}
+	return rows
+}
+
+// sameKey says, fast, that a row has the values of the one before; false where that is not known.
+func sameKey(cols []arrow.Array, row int) bool {
+	for _, c := range cols {
+		if c.IsNull(row) || c.IsNull(row-1) {
+			return false
+		}
+		switch c := c.(type) {
+		case *array.String:
+			if c.Value(row) != c.Value(row-1) {
+				return false
+			}
+		case *array.Date32:
+			if c.Value(row) != c.Value(row-1) {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 func pick(s source, sys, payload []arrow.Array) arrow.Array {

@@ -257,6 +257,8 @@ func TestStopTimeout(t *testing.T) {
 	defer done()
 	result := make(chan error, 1)
 	go func() { result <- tr.Run(ctx) }()
+	eventually(t, func() bool { return tr.Stats().Rows == 10 })
+	r.fill(10, 5)
 	r.waitFetched(t)
 	r.store.SetHook(func(_ context.Context, c mem.Call) mem.Fault {
 		if c.Op == mem.OpPutIfAbsent {
@@ -430,12 +432,46 @@ func TestStop(t *testing.T) {
 	defer done()
 	result := make(chan error, 1)
 	go func() { result <- tr.Run(ctx) }()
+	eventually(t, func() bool { return tr.Stats().Rows == 1000 })
+	r.fill(100, 50)
 	r.waitFetched(t)
 	stop()
 	if err := <-result; err != nil {
 		t.Fatal(err)
 	}
-	if s := tr.Stats(); s.Rows != 1000 || s.Commits != 1 {
+	if s := tr.Stats(); s.Rows != 1200 || s.Commits != 2 {
+		t.Errorf("stats = %+v", s)
+	}
+	r.check()
+}
+
+// TestCaughtUp: what the log had when its partitions were joined is committed when it is read, in one commit; what comes
+// later waits for one of the limits.
+func TestCaughtUp(t *testing.T) {
+	r := newRig(t, 3)
+	r.cfg.UntilEnd, r.cfg.MaxAge = false, time.Hour
+	for i := range 40 {
+		r.log.append(t, int32(i%2), record.None, fmt.Appendf(nil, `{"n":%d}`, i))
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	tr, done := r.open()
+	defer done()
+	result := make(chan error, 1)
+	go func() { result <- tr.Run(ctx) }()
+	eventually(t, func() bool { return tr.Stats().Rows == 40 })
+	for i := range 9 {
+		r.log.append(t, int32(i%3), record.None, fmt.Appendf(nil, `{"n":%d}`, i))
+		r.waitFetched(t)
+	}
+	if s := tr.Stats(); s.Commits != 1 {
+		t.Errorf("%d commits while nothing was due: %+v", s.Commits, s)
+	}
+	stop()
+	if err := <-result; err != nil {
+		t.Fatal(err)
+	}
+	if s := tr.Stats(); s.Rows != 49 || s.Commits != 2 {
 		t.Errorf("stats = %+v", s)
 	}
 	r.check()

@@ -97,9 +97,16 @@ func decoderSize(d decode.Decoder) int64 {
 // cursor is a worker's view of one partition since the last cut.
 type cursor struct {
 	from, decided record.Offset
-	rows          *rows
-	files         map[string]*dataFile // by group; none until there is enough to encode
-	wide          bool                 // its rows go to more files than may be open: they wait for the cut
+	*sink
+}
+
+// sink is where rows are collected since the last cut: those of one partition, or, in a table whose rows are in no
+// order, of all that a worker has.
+type sink struct {
+	partition int32 // the first
+	rows      *rows
+	files     map[string]*dataFile // by group; none until there is enough to encode
+	wide      bool                 // its rows go to more files than may be open: they wait for the cut
 }
 
 // worker decodes the partitions that hash to it.
@@ -107,6 +114,7 @@ type worker struct {
 	s        *session
 	in       chan message
 	cursors  map[int32]*cursor
+	sinks    []*sink // of the cursors
 	it       record.Iterator
 	filter   record.AbortFilter
 	aborted  []record.AbortedTxn
@@ -156,7 +164,7 @@ func (w *worker) run(ctx context.Context) {
 }
 
 func (w *worker) abort() {
-	for _, c := range w.cursors {
+	for _, c := range w.sinks {
 		for _, f := range c.files {
 			_ = f.Abort() // best effort: a leftover is no part of the table
 		}
@@ -176,7 +184,10 @@ func (w *worker) cursor(c *chunk) (*cursor, error) {
 
 // begin makes the cursor of a partition.
 func (w *worker) begin(partition int32, from record.Offset) *cursor {
-	cur := &cursor{from: from, decided: from, files: map[string]*dataFile{}}
+	if !w.s.bare || len(w.sinks) == 0 {
+		w.sinks = append(w.sinks, &sink{partition: partition, files: map[string]*dataFile{}})
+	}
+	cur := &cursor{from: from, decided: from, sink: w.sinks[len(w.sinks)-1]}
 	w.cursors[partition] = cur
 	return cur
 }
@@ -367,7 +378,7 @@ func (w *worker) makeRoom(ctx context.Context, cur *cursor, rec *record.Record) 
 			return err
 		}
 	}
-	if _, err := w.spill(ctx, cur, true); err != nil {
+	if _, err := w.spill(ctx, cur.sink, true); err != nil {
 		return err
 	}
 	w.setMark(cur, rec.Offset)
@@ -415,13 +426,13 @@ func (w *worker) account(ctx context.Context, cur *cursor, added int64) error {
 	w.buffered += size - cur.rows.bytes
 	cur.rows.bytes, cur.rows.peak = size, max(cur.rows.peak, size)
 	if size >= w.s.encodeAt {
-		if _, err := w.spill(ctx, cur, false); err != nil {
+		if _, err := w.spill(ctx, cur.sink, false); err != nil {
 			return err
 		}
 	}
 	for w.buffered > w.s.spillAt {
-		largest := cur
-		for _, c := range w.cursors {
+		largest := cur.sink
+		for _, c := range w.sinks {
 			if c.rows != nil && c.rows.bytes > largest.rows.bytes {
 				largest = c
 			}
@@ -448,7 +459,7 @@ func (w *worker) account(ctx context.Context, cur *cursor, added int64) error {
 
 // spill encodes the columns of a partition. It does not, and says so, when that would open too many files, unless it
 // must.
-func (w *worker) spill(ctx context.Context, c *cursor, must bool) (bool, error) {
+func (w *worker) spill(ctx context.Context, c *sink, must bool) (bool, error) {
 	if c.rows == nil || c.rows.sys.Rows() == 0 {
 		if c.rows != nil {
 			w.buffered -= c.rows.bytes
@@ -485,8 +496,8 @@ func (w *worker) spill(ctx context.Context, c *cursor, must bool) (bool, error) 
 	return true, w.store()
 }
 
-// encode adds the rows of a group to the cursor's file of it.
-func (w *worker) encode(ctx context.Context, c *cursor, g *group, rb arrow.RecordBatch) error {
+// encode adds the rows of a group to the sink's file of it.
+func (w *worker) encode(ctx context.Context, c *sink, g *group, rb arrow.RecordBatch) error {
 	f := c.files[g.key]
 	if f == nil {
 		fw, err := w.s.newFile(ctx, g.values)
@@ -512,10 +523,11 @@ func (w *worker) encode(ctx context.Context, c *cursor, g *group, rb arrow.Recor
 }
 
 // store sends encoded rows to the store when there are too many in memory, those of the largest files first. With
-// partition columns the files are many, and an object that is being written may take more memory than what it holds
+// partition columns the files may be many, and an object that is being written may take more memory than what it holds
 // (parts of an upload): then a commit is made early instead.
 func (w *worker) store() error {
-	if w.held > w.s.spillAt && len(w.s.keys) > 0 {
+	const few = 4
+	if w.held > w.s.spillAt && len(w.s.keys) > 0 && w.open > few {
 		w.press()
 		if w.held <= 2*w.s.spillAt {
 			return nil
@@ -523,7 +535,7 @@ func (w *worker) store() error {
 	}
 	for w.held > w.s.spillAt {
 		var largest *dataFile
-		for _, c := range w.cursors {
+		for _, c := range w.sinks {
 			for _, f := range c.files {
 				if largest == nil || f.Held() > largest.Held() {
 					largest = f
@@ -543,34 +555,37 @@ func (w *worker) store() error {
 
 // cut hands over all that was collected since the last cut and begins anew.
 func (w *worker) cut(ctx context.Context) (*output, error) {
-	for p, c := range w.cursors {
+	for _, c := range w.sinks {
 		if len(c.files) > 0 && len(w.s.keys) == 0 {
 			if _, err := w.spill(ctx, c, true); err != nil {
 				return nil, err
 			}
 		}
+	}
+	for p, c := range w.cursors {
 		if c.decided > c.from {
 			w.out.ranges = append(w.out.ranges, committer.Range{Partition: p, From: c.from, To: c.decided})
 		}
 	}
 	out := w.out
-	for p, c := range w.cursors {
+	for _, c := range w.sinks {
 		for _, f := range c.files {
 			if f.encoded >= ownFile || f.Stored() {
 				out.files = append(out.files, f.FileWriter)
 			} else {
-				out.rest = append(out.rest, piece{partition: p, file: f})
+				out.rest = append(out.rest, piece{partition: c.partition, file: f})
 			}
 		}
 		switch {
 		case c.rows == nil:
 		case c.rows.sys.Rows() > 0:
-			out.rest = append(out.rest, piece{partition: p, rows: c.rows}) // behind the files of the partition
+			out.rest = append(out.rest, piece{partition: c.partition, rows: c.rows}) // behind the files of the partition
 		default:
 			w.s.freeRows(c.rows)
 		}
 	}
 	clear(w.cursors)
+	w.sinks = nil
 	clear(w.values)
 	w.s.rows.Add(-out.rows)
 	w.s.estimate.Add(-w.estimate)

@@ -294,6 +294,9 @@ func (d *Decoder) Rows() int { return d.json.Rows() }
 // Arrays wraps the columns so far; valid until Reset.
 func (d *Decoder) Arrays() []arrow.Array { return d.json.Arrays() }
 
+// Array is one of Arrays.
+func (d *Decoder) Array(i int) arrow.Array { return d.json.Array(i) }
+
 // Truncate cuts back to n rows.
 func (d *Decoder) Truncate(n int) { d.json.Truncate(n) }
 
