@@ -132,7 +132,7 @@ func (s *session) freeRows(r *rows) {
 	r.reset()
 	s.freeMu.Lock()
 	defer s.freeMu.Unlock()
-	if s.freeSize+r.peak > s.t.cfg.MemoryBudget/4 {
+	if s.freeSize+r.peak > s.t.cfg.MemoryBudget/8 {
 		return
 	}
 	s.freeSize += r.peak

@@ -100,7 +100,7 @@ type Config struct {
 	MaxBytes int64         // of data files, compressed; default 64 MiB
 	MaxAge   time.Duration // since the first record that is not committed; default 10 s
 
-	MemoryBudget int64         // default 256 MiB
+	MemoryBudget int64         // default 64 MiB: a quarter for batches of the log, the rest for rows
 	Workers      int           // decoders; default one a core
 	StopTimeout  time.Duration // for the last commit when Run's context ends; default 30 s
 	RetryBase    time.Duration // first pause after a failure, doubling with jitter; default 100 ms
@@ -153,7 +153,7 @@ func (c Config) withDefaults() Config {
 		c.MaxAge = 10 * time.Second
 	}
 	if c.MemoryBudget == 0 {
-		c.MemoryBudget = 256 << 20
+		c.MemoryBudget = 64 << 20
 	}
 	if c.Workers == 0 {
 		c.Workers = runtime.GOMAXPROCS(0)

@@ -72,7 +72,7 @@ func TestMetrics(t *testing.T) {
 	for name, want := range map[string]float64{
 		"rows_total": 200, "records_total": 201, "dead_letters_total": 1, "commits_total": 1, "retries_total": 1, "files_total": 1,
 		"lag_offsets": 0, "lag_seconds": 0, "lake_end_offset": 101, "table_version": 1, "upload_seconds": 1, "version_seconds": 1,
-		"budget_bytes": 128 << 20, "conflicts_total": 0, "orphan_files_total": 0, "in_flight_bytes": 0,
+		"budget_bytes": 16 << 20, "conflicts_total": 0, "orphan_files_total": 0, "in_flight_bytes": 0,
 	} {
 		if v, ok := got[name]; !ok || v != want {
 			t.Errorf("%s = %v (%v), want %v", name, v, ok, want)

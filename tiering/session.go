@@ -41,7 +41,8 @@ type session struct {
 	ruled        []source     // their columns
 
 	fetchBytes int64
-	spillAt    int64
+	spillAt    int64         // bytes of columns of a worker, of which there may be twice as many while a commit is under way
+	holdAt     int64         // bytes of encoded rows, likewise
 	encodeAt   int64         // see the constant
 	maxOpen    int           // files that a worker encodes at a time
 	rows       atomic.Int64  // not cut yet
@@ -81,9 +82,10 @@ func (t *Tierer) newSession(ctx context.Context) (*session, error) {
 	}
 	s := &session{
 		t: t, snap: snap, incarnation: snap.Metadata().ID, schemaString: snap.Metadata().SchemaString, bare: !t.cfg.Table.Names.Ordered(),
-		budget:     newBudget(t.cfg.MemoryBudget / 2),
-		fetchBytes: min(maxFetch, t.cfg.MemoryBudget/4),
-		spillAt:    t.cfg.MemoryBudget / 4 / int64(t.cfg.Workers),
+		budget:     newBudget(t.cfg.MemoryBudget / 4),
+		fetchBytes: min(maxFetch, t.cfg.MemoryBudget/16),
+		spillAt:    t.cfg.MemoryBudget / 8 / int64(t.cfg.Workers),
+		holdAt:     t.cfg.MemoryBudget / 4 / int64(t.cfg.Workers),
 		look:       make(chan struct{}, 1), failed: make(chan error, 1), flushed: make(chan result, 1),
 		parts: map[int32]member{}, backlog: map[int32]record.Offset{},
 	}

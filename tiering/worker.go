@@ -527,13 +527,13 @@ func (w *worker) encode(ctx context.Context, c *sink, g *group, rb arrow.RecordB
 // (parts of an upload): then a commit is made early instead.
 func (w *worker) store() error {
 	const few = 4
-	if w.held > w.s.spillAt && len(w.s.keys) > 0 && w.open > few {
+	if w.held > w.s.holdAt && len(w.s.keys) > 0 && w.open > few {
 		w.press()
-		if w.held <= 2*w.s.spillAt {
+		if w.held <= 2*w.s.holdAt {
 			return nil
 		}
 	}
-	for w.held > w.s.spillAt {
+	for w.held > w.s.holdAt {
 		var largest *dataFile
 		for _, c := range w.sinks {
 			for _, f := range c.files {

@@ -21,8 +21,9 @@ func main() {
 	// The first signal asks for an orderly end; a second one ends the process at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	prof := &profiles{}
-	err := errors.Join(newRoot(prof).ExecuteContext(ctx), prof.stop())
+	root, prof := newRoot(), &profiles{}
+	prof.attach(root)
+	err := errors.Join(root.ExecuteContext(ctx), prof.stop())
 	stop()
 	if err != nil && !errors.Is(err, errReported) {
 		fmt.Fprintf(os.Stderr, "ledgerlake: %v\n", err)
@@ -35,7 +36,7 @@ func main() {
 // errReported makes the exit status 1 when the command has already said what is wrong.
 var errReported = errors.New("already reported")
 
-func newRoot(prof *profiles) *cobra.Command {
+func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "ledgerlake",
 		Short: "One engine for a log and its lake",
@@ -54,16 +55,12 @@ named by --config (flush-age: 5s). A flag wins over the environment, which wins 
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if err := bindConfig(cmd); err != nil {
-				return err
-			}
-			return prof.start()
+			return bindConfig(cmd)
 		},
 	}
 	root.PersistentFlags().String("config", "", "YAML file with flag values, by flag name")
 	root.PersistentFlags().String("log-level", "info", "debug, info, warn or error; logs go to standard error")
 	root.PersistentFlags().String("log-format", "text", "text, or json for one object a line")
-	prof.register(root.PersistentFlags())
 	root.AddCommand(newServe(), newUser(), newProduce(), newIngest(), newImport(), newRead(), newReprocess(), newInspect(), newCheck(), newOptimize(), newVacuum(), newRestore(), newCommitter(), newBench(), newDemo())
 	return root
 }

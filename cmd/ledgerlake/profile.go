@@ -6,7 +6,7 @@ import (
 	"os"
 	"runtime/pprof"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 )
 
 // profiles are those of the process, for go tool pprof. Every command has their flags; help does not show them.
@@ -15,11 +15,20 @@ type profiles struct {
 	file        *os.File // of the CPU profile that is under way; else nil
 }
 
-func (p *profiles) register(fs *pflag.FlagSet) {
+// attach gives a command and all below it the flags, which are heeded before any of them runs.
+func (p *profiles) attach(root *cobra.Command) {
+	fs := root.PersistentFlags()
 	fs.StringVar(&p.cpu, "cpu-profile", "", "write a CPU profile for go tool pprof to this file")
 	fs.StringVar(&p.memory, "mem-profile", "", "write a profile of all allocations for go tool pprof to this file")
 	for _, name := range []string{"cpu-profile", "mem-profile"} {
 		fs.Lookup(name).Hidden = true
+	}
+	first := root.PersistentPreRunE
+	root.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
+		if err := first(cmd, args); err != nil {
+			return err
+		}
+		return p.start()
 	}
 }
 

@@ -19,7 +19,7 @@ func flushFlags(f *pflag.FlagSet, c *tiering.Config) {
 	f.DurationVar(&c.MaxAge, "flush-age", 10*time.Second, "commit rows at this age: the freshness of the table")
 	f.IntVar(&c.MaxRows, "flush-rows", 1_000_000, "commit at this many rows")
 	f.Int64Var(&c.MaxBytes, "flush-bytes", 64<<20, "commit at this many bytes of data file")
-	f.Int64Var(&c.MemoryBudget, "memory", 256<<20, "bytes of records in flight at most; reading pauses above it")
+	f.Int64Var(&c.MemoryBudget, "memory", 64<<20, "bytes of records in flight at most; reading pauses above it")
 }
 
 func newServe() *cobra.Command {
