@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/reprocess"
 	"github.com/ledgerlake/ledgerlake/table"
 )
@@ -157,5 +158,48 @@ func TestDryRun(t *testing.T) {
 	}
 	if _, err := table.Open(t.Context(), cfg.Sink, table.Config{}); !errors.Is(err, deltalog.ErrNotTable) {
 		t.Errorf("a dry run made a table: %v", err)
+	}
+}
+
+// refusing is a sink whose commits fail.
+type refusing struct{ got chan struct{} }
+
+func (s refusing) Prepare(context.Context, reprocess.SourceTopic) (string, error) { return "", nil }
+
+func (s refusing) Open(context.Context, reprocess.Work) (reprocess.Delivery, error) { return s, nil }
+
+func (s refusing) Positions(context.Context) (map[int32]record.Offset, error) {
+	return map[int32]record.Offset{}, nil
+}
+
+func (s refusing) Deliver(context.Context, []reprocess.Record, []reprocess.Result) error {
+	s.got <- struct{}{}
+	return nil
+}
+
+func (refusing) Commit(context.Context, map[int32]record.Offset) error { return errTrait }
+func (refusing) Close() error                                          { return nil }
+
+// A job that is told to stop and cannot commit does not say that it has (I3).
+func TestStopWithoutACommit(t *testing.T) {
+	r := newRig(t)
+	for n := 0; n < 10_000; n += 1000 { // more than one fetch: the job waits for its rate behind the first
+		r.sendTo(0, n, n+1000)
+	}
+	cfg := r.config(reprocess.Spec{MaxRate: "1"})
+	cfg.Tiering.MaxAge = time.Hour
+	sink := refusing{make(chan struct{}, 1)}
+	cfg.Outlet = sink
+	j := r.open(cfg)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- j.Run(ctx, reprocess.RunOptions{}) }()
+	<-sink.got
+	cancel()
+	if err := <-done; !errors.Is(err, errTrait) {
+		t.Errorf("%v", err)
+	}
+	if st, err := j.Status(t.Context()); err != nil || st.Decided != 0 {
+		t.Errorf("%+v %v", st, err)
 	}
 }

@@ -34,8 +34,10 @@ func (d *delivering) run(ctx context.Context) error {
 		case err == nil:
 			return nil
 		case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-			return nil
-		case final(err) || ctx.Err() != nil:
+			return nil // before anything was delivered
+		case ctx.Err() != nil:
+			return fmt.Errorf("the last commit failed, and what is missing is delivered at the next start: %w", err)
+		case final(err):
 			return err
 		}
 		if moved {
@@ -257,23 +259,26 @@ func (r *delivery) age() time.Duration {
 }
 
 func (r *delivery) loop(ctx context.Context) error {
+	// What is handed over is not cut off in the middle when the job is told to stop, but StopTimeout later.
+	handover, cancel := outlive(ctx, r.j.cfg.Tiering.StopTimeout)
+	defer cancel()
 	for {
 		ranges := r.ranges()
 		if r.due() || len(ranges) == 0 {
-			if err := r.commit(ctx); err != nil {
+			if err := r.commit(handover); err != nil {
 				return err
 			}
 		}
 		if len(ranges) == 0 {
-			return r.note(ctx, r.next)
+			return r.note(handover, r.next)
 		}
-		err := r.wait(ctx)
+		err := r.wait(ctx, handover)
 		if err == nil {
-			err = r.step(ctx, ranges)
+			err = r.step(ctx, handover, ranges)
 		}
 		if err != nil {
 			if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-				err = errors.Join(r.commit(ctx), r.last(ctx), err) // told to stop: what was delivered stays
+				return r.last(handover)
 			}
 			return err
 		}
@@ -282,7 +287,7 @@ func (r *delivery) loop(ctx context.Context) error {
 
 // wait waits until the next read is due; what was delivered is committed when it is old enough, also while the job is
 // paused.
-func (r *delivery) wait(ctx context.Context) error {
+func (r *delivery) wait(ctx, handover context.Context) error {
 	if len(r.ahead) > 0 {
 		soon, cancel := context.WithDeadline(ctx, r.since.Add(r.age()))
 		err := r.j.stream.pace.Wait(soon)
@@ -290,7 +295,7 @@ func (r *delivery) wait(ctx context.Context) error {
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		if err := r.commit(ctx); err != nil {
+		if err := r.commit(handover); err != nil {
 			return err
 		}
 	}
@@ -308,7 +313,7 @@ func (r *delivery) ranges() (out []broker.FetchRange) {
 }
 
 // step fetches once, and delivers what came.
-func (r *delivery) step(ctx context.Context, ranges []broker.FetchRange) error {
+func (r *delivery) step(ctx, handover context.Context, ranges []broker.FetchRange) error {
 	opts := broker.FetchOptions{Isolation: broker.ReadCommitted, MinBytes: 1, MaxWait: 100 * time.Millisecond, MaxBytes: 16 << 20}
 	got, changed, err := r.from.take(ctx, ranges, opts)
 	if err != nil {
@@ -326,7 +331,7 @@ func (r *delivery) step(ctx context.Context, ranges []broker.FetchRange) error {
 			r.since = time.Now()
 		}
 		if len(t.in) > 0 {
-			if err := r.out.Deliver(ctx, t.in, t.results); err != nil {
+			if err := r.out.Deliver(handover, t.in, t.results); err != nil {
 				return err
 			}
 		}
@@ -338,14 +343,11 @@ func (r *delivery) step(ctx context.Context, ranges []broker.FetchRange) error {
 	return nil
 }
 
-// commit makes what was delivered safe, and then notes it in the job's table. It is not cut off when the job is told to
-// stop, but StopTimeout later.
+// commit makes what was delivered safe, and then notes it in the job's table.
 func (r *delivery) commit(ctx context.Context) error {
 	if len(r.ahead) == 0 {
 		return nil
 	}
-	ctx, cancel := outlive(ctx, r.j.cfg.Tiering.StopTimeout)
-	defer cancel()
 	if err := r.out.Commit(ctx, r.ahead); err != nil {
 		return fmt.Errorf("commit in the sink: %w", err)
 	}
@@ -364,13 +366,11 @@ func (r *delivery) commit(ctx context.Context) error {
 // version of the table.
 const noteEvery = 10
 
-// last brings the job's table up to the sink when the job is told to stop. What could not be committed is not the sink's.
+// last is the end of a job that is told to stop: what was delivered is committed, and the job's table brought up to it.
 func (r *delivery) last(ctx context.Context) error {
-	if len(r.ahead) > 0 {
-		return nil
+	if err := r.commit(ctx); err != nil {
+		return err
 	}
-	ctx, cancel := outlive(ctx, r.j.cfg.Tiering.StopTimeout)
-	defer cancel()
 	return r.note(ctx, r.next)
 }
 

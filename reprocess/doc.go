@@ -11,9 +11,16 @@
 // txn <job>/<split>-<partition> of the new table. When all are done the job's own position, <job>-<partition>, is
 // set to their end, and from there the job can follow the log.
 //
+// # Other sinks
+//
+// An Outlet takes the results in the place of a table: a topic (TopicOutlet, exactly once by transactions that hold the
+// position too; its doc says what the logs hold at each step) or a program (CommandOutlet, at least once, by place). The
+// job's own table then has no rows, but the plan and the positions; a partition is one split, so its records stay in order.
+//
 // # Life of a job
 //
-//	Run      fills the new table; again after a crash, or on more machines
+//	DryRun   says what a job would read and make
+//	Run      fills the new table; again after a crash, or on more machines; a Control pauses it, and changes its rate
 //	Verify   compares it with the old one, row by row
 //	Swap     makes its files those of the old table, in one commit, for every reader of any make
 //	         (undone by `ledgerlake restore` until the old files are vacuumed)

@@ -25,7 +25,7 @@ type Spec struct {
 	History string `yaml:"history,omitempty"`
 	From    string `yaml:"from,omitempty"`  // default earliest
 	Until   string `yaml:"until,omitempty"` // default now; what comes after it is read by a run that follows
-	// Sink is the new table; "shadow" puts it into the folder of the table that it replaces, where Swap can take it.
+	// Sink is the new table, or one of the other sinks that State tells of; "shadow" puts it into the folder of the table that it replaces, where Swap can take it.
 	Sink string `yaml:"sink"`
 	// A sink that is no table: kafka://host:port/topic, topic:DIR/TOPIC of a served directory, or "command". State is
 	// then the table with the job's plan and positions; default: where "shadow" would be.

@@ -472,6 +472,9 @@ func (j *Job) runSplit(ctx context.Context, i int) error {
 	if err != nil {
 		return fmt.Errorf("split %d, partition %d offsets [%d, %d): %w", i, s.Partition, s.From, s.To, err)
 	}
+	if ctx.Err() != nil {
+		return nil // stopped; what is done is committed
+	}
 	j.cfg.Logger.Info("split is done", "job", j.plan.Job, "split", i, "of", len(j.plan.Splits), "partition", s.Partition, "from", s.From, "to", s.To, "took", time.Since(start))
 	return nil
 }
