@@ -187,7 +187,7 @@ func TestStopWithoutACommit(t *testing.T) {
 		r.sendTo(0, n, n+1000)
 	}
 	cfg := r.config(reprocess.Spec{MaxRate: "1"})
-	cfg.Tiering.MaxAge = time.Hour
+	cfg.Tiering.MaxAge, cfg.Tiering.MaxRows = time.Hour, 1_000_000 // the only commit is that of the end
 	sink := refusing{make(chan struct{}, 1)}
 	cfg.Outlet = sink
 	j := r.open(cfg)
