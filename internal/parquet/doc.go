@@ -1,5 +1,5 @@
-// Package parquet encodes arrow record batches as Parquet files: any table's columns go in, and each byte of the
-// file is encoded once. It guarantees that a closed file holds exactly the rows that were written, in their order,
+// Package parquet encodes arrow record batches as Parquet files, and decodes row groups: any table's columns go in, and
+// each byte of the file is encoded once. It guarantees that a closed file holds exactly the rows that were written, in their order,
 // in a form that the format's specification defines and that other engines read.
 //
 // The library that reads Parquet here can also write it, but copies pages and chunks several times and allocates
@@ -11,6 +11,11 @@
 // The way of a value: Write appends it to the page that its column is filling. A full page (64 KiB, so that it
 // stays in the processor's cache) is encoded, compressed into a scratch buffer and appended to the chunk. The end of a row
 // group writes the chunks of all columns. So a Writer holds the compressed bytes of one row group.
+//
+// A GroupReader goes the other way: page by page straight into Arrow's buffers. Footers and schemas are those of the
+// Arrow library, which also reads what this package does not know: ErrUnsupported says so before a row is lost. Where
+// pages have checksums they are verified. Files may be anything: what a header says is bounded by the bytes that are
+// there before memory is taken, and damage is ErrDamaged.
 //
 // A Writer is for one goroutine at a time; a Pool may be used by many. Errors of the sink come back as they are,
 // and after any error the Writer is useless. Nothing is published: the sink's owner decides what becomes of a
