@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ledgerlake/ledgerlake/broker/pulsar/entry"
 	"github.com/ledgerlake/ledgerlake/broker/pulsar/wire"
@@ -103,7 +104,10 @@ func (st *stream) read(ctx context.Context, limit int) (out []byte, err error) {
 			break
 		}
 		if err = st.process(ctx, &d, true); err == nil && st.b.Bytes() >= st.p.s.cfg.BatchBytes {
-			out, err = st.flush(out)
+			if out, err = st.flush(out); err == nil && len(out) < limit && st.k.Queued() > 0 {
+				// There is more: room for all of it at once, since growing by and by copies it again and again.
+				out = slices.Grow(out, limit-len(out)+2*st.p.s.cfg.BatchBytes)
+			}
 		}
 	}
 	if err != nil {

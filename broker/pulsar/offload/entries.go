@@ -66,8 +66,13 @@ func (k *entries) Receive(ctx context.Context) (wire.Delivery, error) {
 	return d, err
 }
 
-// Queued is 0: nothing is sent ahead.
-func (k *entries) Queued() int { return 0 }
+// Queued is 1 until the end: there is more, and nothing was sent ahead.
+func (k *entries) Queued() int {
+	if k.ended {
+		return 0
+	}
+	return 1
+}
 
 // Last is the last entry that is given, or one behind it that is not seen.
 func (k *entries) Last(context.Context) (wire.MessageID, bool, error) {
