@@ -17,6 +17,8 @@ import (
 type HistoryConfig struct {
 	// Table gives the open table of a topic, or false when the topic has none.
 	Table func(topic string) (*table.Table, bool)
+	// Opening says whether a topic is to have a table that is not open yet; nil: none is.
+	Opening func(topic string) bool
 
 	MaxStreams   int           // scans kept open for consumers that read on; default 64
 	Idle         time.Duration // a scan that nobody reads on is closed after this; default 30 s
@@ -144,14 +146,16 @@ func lakeEndOf(snap *deltalog.Snapshot, tp record.TopicPartition) (record.Offset
 	return table.LakeEnd(snap, tp.Topic, tp.Partition)
 }
 
-// Start gives the first offset that the table of a partition may hold: 0 when anything was tiered.
+// Start gives the first offset that the table of a partition may hold: 0 when anything was tiered, or when nobody can
+// say now because the table is not open yet or its store has a fault. A "no" would send consumers to the log's start, or
+// its end, over what the table has (I4); Fetch then gives the error that they are to try again after.
 func (h *History) Start(ctx context.Context, tp record.TopicPartition) (record.Offset, bool) {
 	t, ok := h.cfg.Table(tp.Topic)
 	if !ok {
-		return 0, false
+		return 0, h.cfg.Opening != nil && h.cfg.Opening(tp.Topic)
 	}
 	_, _, ok, err := h.lakeEnd(ctx, tp, t, -1)
-	return 0, ok && err == nil
+	return 0, ok || err != nil
 }
 
 // Fetch gives batches of about maxBytes from the first row at or after from, and the offset after them.

@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/objstore/mem"
 	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/table"
 )
 
 func seedOf(t *testing.T) uint64 {
@@ -203,6 +205,33 @@ func TestHistoryGrows(t *testing.T) {
 	if _, next, err := h.Fetch(t.Context(), tp0, 150, 1000); next != 200 || err != nil {
 		t.Errorf("a hole at the end: next %d, %v", next, err)
 	}
+}
+
+// A table that cannot be looked at now is never called empty: consumers would go on behind what it has (I4).
+func TestHistoryInDoubt(t *testing.T) {
+	l := newLake(t)
+	l.add(t, 0, 0, 100, plainValue)
+	open := false
+	h, err := NewHistory(HistoryConfig{Table: func(string) (*table.Table, bool) { return l.table, open }, Opening: func(string) bool { return !open }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = h.Close() }()
+	doubt := func(when string) {
+		t.Helper()
+		if at, ok := h.Start(t.Context(), tp0); at != 0 || !ok {
+			t.Errorf("%s: the start is %d, %v", when, at, ok)
+		}
+		if _, _, err := h.Fetch(t.Context(), tp0, 5, 100); err == nil {
+			t.Errorf("%s: a fetch gives no error", when)
+		}
+	}
+	doubt("before the table is open")
+	open = true
+	l.store.SetHook(func(context.Context, mem.Call) mem.Fault { return mem.Fault{Before: errors.New("bad weather")} })
+	doubt("while the store has a fault")
+	l.store.SetHook(nil)
+	wantOffsets(t, replay(t, h, tp0, 0, 1000), [2]record.Offset{0, 100})
 }
 
 // rewrite puts the rows of files into one new file, as optimize does, and removes the old files, as vacuum does.

@@ -128,7 +128,7 @@ func openEngine(ctx context.Context, cfg engineConfig) (*engine, error) {
 	var history wire.History
 	if !cfg.noTiering {
 		e.tierers = newTierers(e.plan, cfg.log)
-		e.history, err = reader.NewHistory(reader.HistoryConfig{Table: e.tierers.table})
+		e.history, err = reader.NewHistory(reader.HistoryConfig{Table: e.tierers.table, Opening: e.tierers.opening})
 		if err != nil {
 			return nil, errors.Join(err, log.Close())
 		}

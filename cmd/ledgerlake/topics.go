@@ -232,6 +232,15 @@ func (t *tierers) table(topic string) (*table.Table, bool) {
 	return nil, false
 }
 
+// opening says whether a topic is to have a table that is not open yet, as after a start of the program.
+func (t *tierers) opening(topic string) bool {
+	if strings.HasPrefix(topic, "__") {
+		return false
+	}
+	_, open := t.table(topic)
+	return !open
+}
+
 // watch starts tierers for new topics until ctx ends, then waits for all of them.
 func (t *tierers) watch(ctx context.Context, log broker.Log, every time.Duration) {
 	tick := time.NewTicker(every)
