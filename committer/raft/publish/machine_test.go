@@ -22,6 +22,8 @@ type rig struct {
 	ids   int
 	sent  []publish.Effect // effects that the test carries out itself
 	reply map[string]publish.Reply
+	lose  bool // the log says nothing on what it is told of published versions
+	lost  []*fsm.PublishedAt
 }
 
 func (r *rig) table() *fsm.Table                { return r.state.Table("t") }
@@ -47,6 +49,15 @@ func (r *rig) do(effects []publish.Effect) {
 	for _, e := range effects {
 		switch e := e.(type) {
 		case publish.Propose:
+			if p, ok := e.Command.(*fsm.PublishedAt); ok && r.lose {
+				r.lost = append(r.lost, p)
+				continue
+			}
+			if _, ok := e.Command.(*fsm.Foreign); ok { // stands behind them in the log
+				for _, p := range r.lost {
+					r.state.Apply(p)
+				}
+			}
 			r.do(r.m.Proposed(r.now, e.Command, r.state.Apply(e.Command), nil))
 		case publish.Reply:
 			r.reply[e.ID] = e
@@ -234,6 +245,38 @@ func TestOpenVersionOfAnOldLeader(t *testing.T) {
 		r.do(r.m.PutDone(r.now, v, nil))
 	}
 	r.submitTo("b", 1, 2, false)
+	r.want("b", fsm.Published, 6)
+}
+
+// I3: what the log was told of version 5 seems lost while version 6, which is ours too, is being read back: it is no
+// foreign version for that, though the log did take what it was told.
+func TestOwnVersionBehindALostOne(t *testing.T) {
+	r := newRig(t, publish.Config{})
+	r.submit("a", 0, 1)
+	r.verified()
+	r.lose = true
+	first := next[publish.Put](r)
+	r.do(r.m.PutDone(r.now, first.Version, nil))
+	r.submit("b", 1, 2)
+	put := next[publish.Put](r)
+	content := map[int64][]byte{5: first.Data, 6: put.Data}
+	r.do(r.m.PutDone(r.now, 6, objstore.ErrUnknownOutcome))
+	next[publish.Get](r)
+	r.do(r.m.Proposed(r.now, r.lost[0], fsm.Result{}, errors.New("leadership lost")))
+	r.lose = false
+	r.do(r.m.GetDone(r.now, 6, put.Data, nil))
+	for len(r.sent) > 0 {
+		switch e := r.sent[0].(type) {
+		case publish.Put:
+			r.sent = nil
+			r.do(r.m.PutDone(r.now, e.Version, objstore.ErrExists))
+		case publish.Get:
+			r.sent = nil
+			r.do(r.m.GetDone(r.now, e.Version, content[e.Version], nil))
+		default:
+			t.Fatalf("%T", e)
+		}
+	}
 	r.want("b", fsm.Published, 6)
 }
 

@@ -135,7 +135,9 @@ func (m *Machine) GetDone(now time.Time, version int64, data []byte, err error) 
 
 // found looks at a commit file that stands where the next version goes.
 func (m *Machine) found(now time.Time, version int64, data []byte) {
-	if m.catchUp(); version <= m.done { // the log learned it meanwhile
+	// The log learned it meanwhile, or lost what it was told of a version before: what stands here then may be ours, which
+	// only the next one can be compared with. Taken for another writer's it would be decided twice (I3).
+	if m.catchUp(); version != m.done+1 {
 		m.release(now, false)
 		return
 	}
