@@ -158,6 +158,25 @@ func (h *History) Start(ctx context.Context, tp record.TopicPartition) (record.O
 	return 0, ok || err != nil
 }
 
+// End gives the first offset that the table has not decided of a partition, false when the topic has no table or nothing of
+// the partition is in it. *table.TopicChangedError when the table is that of another topic, which had the name; an id of
+// zeros agrees with all.
+func (h *History) End(ctx context.Context, tp record.TopicPartition, id [16]byte) (record.Offset, bool, error) {
+	t, ok := h.cfg.Table(tp.Topic)
+	if !ok {
+		return 0, false, nil
+	}
+	snap, err := h.snapshot(ctx, tp.Topic, t, true)
+	if err != nil {
+		return 0, false, err
+	}
+	if _, err := table.CheckTopic(snap, tp.Topic, tp.Topic, id); err != nil {
+		return 0, false, err
+	}
+	end, ok := table.LakeEnd(snap, tp.Topic, tp.Partition)
+	return end, ok, nil
+}
+
 // Fetch gives batches of about maxBytes from the first row at or after from, and the offset after them.
 // next is greater than from unless the table holds nothing there; then batches is empty too.
 func (h *History) Fetch(ctx context.Context, tp record.TopicPartition, from record.Offset, maxBytes int) ([]byte, record.Offset, error) {

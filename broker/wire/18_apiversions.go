@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"context"
 	"maps"
 	"slices"
 
@@ -39,12 +40,19 @@ func (s *Server) apiVersions(r *request) (kmsg.Response, error) {
 	return resp, nil
 }
 
-func (s *Server) apiVersionsDowngrade() kmsg.Response {
+func (s *Server) apiVersionsDowngrade(ctx context.Context, c *conn) (kmsg.Response, error) {
 	resp := kmsg.NewPtrApiVersionsResponse()
 	resp.Version = 0
 	resp.ErrorCode = codeUnsupportedVersion
-	resp.ApiKeys = s.announced()
-	return resp
+	if s.gateway == nil {
+		resp.ApiKeys = s.announced()
+		return resp, nil
+	}
+	v, err := c.up.speaksNow(ctx, &c.proof)
+	if err == nil {
+		resp.ApiKeys = s.gateway.announced(v)
+	}
+	return resp, err
 }
 
 func (s *Server) announced() []kmsg.ApiVersionsResponseApiKey {

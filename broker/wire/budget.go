@@ -50,6 +50,15 @@ func (s *Server) tryLease(want int64) *lease {
 	return &lease{sem: s.answers, n: want}
 }
 
+// spareLease takes want bytes when they are free, else it is an error.
+func (s *Server) spareLease(_ context.Context, want int64) (*lease, error) {
+	l := s.tryLease(want)
+	if l.n == 0 {
+		return nil, errAnswerMemory
+	}
+	return l, nil
+}
+
 // waitLease waits for want bytes until ctx ends.
 func (s *Server) waitLease(ctx context.Context, want int64) (*lease, error) {
 	want = min(want, s.cfg.answerMemory())

@@ -32,8 +32,9 @@ type History interface {
 type Config struct {
 	Listen    string     // address to listen on, host:port; port 0 takes a free one
 	Advertise string     // host:port that clients are told to connect to; default the bound address, and where that is all addresses the one that the client came to
-	Log       broker.Log // required; not closed by the server
+	Log       broker.Log // required without Upstream; not closed by the server
 	History   History    // optional
+	Upstream  *Upstream  // instead of Log: the server is a gateway
 	ClusterID string     // default "ledgerlake"
 	NodeID    int32
 
@@ -114,8 +115,8 @@ func def[T comparable](p *T, v T) {
 
 func (c Config) validate() error {
 	switch {
-	case c.Log == nil:
-		return errors.New("wire config: Log is required")
+	case c.Log == nil && c.Upstream == nil:
+		return errors.New("wire config: Log or Upstream is required")
 	case c.DefaultPartitions < 1:
 		return fmt.Errorf("wire config: DefaultPartitions is %d, want at least 1", c.DefaultPartitions)
 	case c.MaxRequestBytes < 1024:
@@ -133,7 +134,7 @@ func (c Config) validate() error {
 	case c.NodeID < 0:
 		return fmt.Errorf("wire config: NodeID is %d, want 0 or more", c.NodeID)
 	}
-	if err := c.Access.validate(); err != nil {
+	if err := errors.Join(c.Access.validate(), c.Upstream.validate(c)); err != nil {
 		return err
 	}
 	for _, m := range c.Mechanisms {

@@ -41,7 +41,8 @@ type conn struct {
 	local   string // host of our end
 	frames  chan frame
 	ahead   pipeline
-	gathers bool // the connection sends many parts at once
+	gathers bool          // the connection sends many parts at once
+	up      *upstreamConn // of a gateway; the goroutine that answers uses it
 
 	proof  proof
 	proven atomic.Bool // the reader takes large frames
@@ -100,6 +101,9 @@ func (c *conn) serve() {
 		c.logEnd(err)
 	}()
 	err := c.answerLoop()
+	if c.up != nil {
+		c.up.close()
+	}
 	c.cancel(err)
 	_ = c.nc.Close() // ends the reader
 	for f := range c.frames {

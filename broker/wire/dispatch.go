@@ -30,6 +30,7 @@ type request struct {
 	ctx      context.Context // ends with the connection or the drain
 	host     string          // of the peer
 	local    string          // host that the client came to
+	up       *upstreamConn   // of a gateway
 	clientID string
 	version  int16
 	body     kmsg.Request
@@ -72,12 +73,19 @@ func (s *Server) dispatch(ctx context.Context, c *conn, f *frame) (answer, error
 		return answer{}, err
 	}
 	a, ok := s.table[key]
+	if !ok && s.gateway != nil {
+		return s.gateway.relay(ctx, c, f)
+	}
 	if !ok {
 		return answer{}, fmt.Errorf("%w: api key %d is not served", errFrame, key)
 	}
 	if lowest := max(a.min, a.served); version < lowest || version > a.max {
 		if key == keyAPIVersions { // the client learns from a version 0 answer what to use
-			return answer{out: encode(corr, s.apiVersionsDowngrade(), false)}, nil
+			resp, err := s.apiVersionsDowngrade(ctx, c)
+			if err != nil {
+				return answer{}, err
+			}
+			return answer{out: encode(corr, resp, false)}, nil
 		}
 		return answer{}, fmt.Errorf("%w: %s version %d, want %d to %d", errFrame, a.name, version, lowest, a.max)
 	}
@@ -95,7 +103,7 @@ func (s *Server) dispatch(ctx context.Context, c *conn, f *frame) (answer, error
 		f.held, f.body = 0, nil
 	}
 	in = nil
-	r.ctx, r.host, r.local = ctx, c.host, c.local
+	r.ctx, r.host, r.local, r.up = ctx, c.host, c.local, c.up
 	r.proof, r.proved = &c.proof, c.proved
 	resp, err := a.handle(s, r)
 	ans := answer{done: r.done, end: r.end, mute: r.mute}

@@ -29,7 +29,9 @@ const aheadWeight = 256 << 10
 func (f *frame) large() bool { return f.weight > aheadWeight }
 
 // mayWait says whether requests with a key are answered when something happens, not at once.
-func mayWait(key int16) bool { return key == keyFetch || key == keyJoinGroup || key == keySyncGroup }
+func mayWait(key int16) bool {
+	return key == keyFetch || key == keyJoinGroup || key == keySyncGroup || key == keyShareFetch
+}
 
 // enter waits until a frame may be read.
 func (p *pipeline) enter(ctx context.Context, f *frame) error {

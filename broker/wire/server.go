@@ -28,6 +28,7 @@ type Server struct {
 	port  int32
 	table map[int16]api
 
+	gateway  *gateway // nil unless an external Kafka has the log; then of what follows only sessions and memory are here
 	topics   *topicCache
 	offsets  *offsetStore
 	groups   *coordinator
@@ -82,8 +83,14 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 			return nil, errors.Join(err, s.ln.Close())
 		}
 	}
-	s.wg.Go(s.accept)
-	s.wg.Go(s.expireOffsets)
+	if s.gateway != nil {
+		if err := s.gateway.open(ctx); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	} else {
+		s.wg.Go(s.expireOffsets)
+	}
+	s.wg.Go(func() { s.accept(s.ln, anyNode) })
 	if s.txns != nil {
 		s.wg.Go(s.sweepTxns)
 	}
@@ -98,7 +105,6 @@ func newServer(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, log: cfg.Log, lg: cfg.Logger, conns: map[*conn]struct{}{}}
-	s.table = buildTable(cfg.Log)
 	s.budget = semaphore.NewWeighted(cfg.requestMemory())
 	s.polls = semaphore.NewWeighted(cfg.pollMemory())
 	s.decoding = semaphore.NewWeighted(cfg.decodeMemory())
@@ -106,24 +112,38 @@ func newServer(ctx context.Context, cfg Config) (*Server, error) {
 	s.hashing = semaphore.NewWeighted(max(1, int64(runtime.GOMAXPROCS(0)/2)))
 	s.pollCtx, s.poll = context.WithCancel(context.Background())
 	s.hardCtx, s.hard = context.WithCancel(context.Background())
+	s.sessions = newFetchSessions(&held{limit: cfg.stateMemory() / 4})
+	if cfg.Upstream != nil {
+		s.table, s.gateway = gatewayTable(), newGateway(s)
+		return s, nil
+	}
+	if err := s.loadState(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// loadState reads what the server keeps in the Log.
+func (s *Server) loadState(ctx context.Context) error {
+	cfg := s.cfg
+	s.table = buildTable(cfg.Log)
 	s.topics = &topicCache{log: cfg.Log, maxAge: time.Second}
 	kept := &held{limit: cfg.stateMemory() / 4 * 3}
-	s.sessions = newFetchSessions(&held{limit: cfg.stateMemory() / 4})
 	s.offsets = newOffsetStore(cfg.Log, kept)
 	if err := s.offsets.load(ctx); err != nil {
-		return nil, fmt.Errorf("load committed offsets: %w", err)
+		return fmt.Errorf("load committed offsets: %w", err)
 	}
 	if err := s.loadSettings(ctx, kept); err != nil {
-		return nil, fmt.Errorf("load settings: %w", err)
+		return fmt.Errorf("load settings: %w", err)
 	}
 	s.groups = newCoordinator(cfg, s.offsets, kept)
 	if log, ok := cfg.Log.(broker.Transactor); ok {
 		s.txns = newTxnCoordinator(cfg, log, s.offsets, kept)
 		if err := s.txns.load(ctx); err != nil {
-			return nil, fmt.Errorf("load transactions: %w", err)
+			return fmt.Errorf("load transactions: %w", err)
 		}
 	}
-	return s, nil
+	return nil
 }
 
 // expireOffsets removes positions of groups that are gone, until the server closes.
@@ -177,7 +197,11 @@ func (s *Server) Close() error {
 	if s.ln != nil {
 		err = s.ln.Close()
 	}
-	s.groups.close()
+	if s.gateway != nil {
+		err = errors.Join(err, s.gateway.close())
+	} else {
+		s.groups.close()
+	}
 	for c := range s.conns {
 		c.drain()
 	}
@@ -208,12 +232,13 @@ func (s *Server) endpoint(r *request) (host string, port int32) {
 	return r.local, s.port
 }
 
-func (s *Server) accept() {
+// accept serves who comes to a listener, which stands for a node or for any.
+func (s *Server) accept(ln net.Listener, node int32) {
 	for delay := 5 * time.Millisecond; ; {
-		nc, err := s.ln.Accept()
+		nc, err := ln.Accept()
 		if err == nil {
 			delay = 5 * time.Millisecond
-			s.admit(nc)
+			s.admit(nc, node)
 			continue
 		}
 		if s.pollCtx.Err() != nil {
@@ -230,8 +255,11 @@ func (s *Server) accept() {
 	}
 }
 
-func (s *Server) admit(nc net.Conn) {
+func (s *Server) admit(nc net.Conn, node int32) {
 	c := newConn(s, nc)
+	if s.gateway != nil {
+		c.up = &upstreamConn{g: s.gateway, node: node}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	most, have := s.cfg.MaxConnections, len(s.conns)

@@ -6,6 +6,7 @@ import "github.com/ledgerlake/ledgerlake/broker"
 const (
 	keyProduce          = 0
 	keyFetch            = 1
+	keyListOffsets      = 2
 	keyJoinGroup        = 11
 	keySyncGroup        = 14
 	keySASLHandshake    = 17

@@ -32,6 +32,7 @@ func newServe() *cobra.Command {
 		committers groupClient
 		embedded   string
 		access     accessFlags
+		gateway    gatewayFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -40,14 +41,20 @@ func newServe() *cobra.Command {
 Delta table at LAKE/TOPIC while it runs. Consumers read any offset from 0 on: what the log has dropped
 comes from the table.
 
+` + gatewayHelp + `
+
 ` + accessHelp,
 		Example: `  ledgerlake serve --dir ./data --topic events:4
   ledgerlake produce --topic events < events.ndjson
+  ledgerlake serve --upstream kafka://kafka:9092 --lake s3://lake   # beside ingest --topic T --table s3://lake/T
   ledgerlake read --dir ./data events --from earliest --follow`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if cfg.log, err = newLogger(cmd); err != nil {
 				return err
+			}
+			if gateway.upstream != "" {
+				return gateway.runGateway(cmd, cfg, access, store, ready)
 			}
 			for _, t := range topics {
 				spec, err := parseTopicSpec(t, cfg.partitions)
@@ -106,6 +113,7 @@ comes from the table.
 	f.BoolVar(&cfg.autoCreate, "auto-create-topics", true, "make a topic when a client first asks for it")
 	f.StringVar(&cfg.durability, "durability", "group", "group: acknowledge after a shared fdatasync; none: after the write, as Kafka does (a power loss can take records)")
 	access.register(f)
+	gateway.register(f)
 	topicFlags(f, &cfg.topic)
 	f.DurationVar(&cfg.retentionInterval, "retention-interval", time.Minute, "how often segments that retention allows to go are looked for")
 	f.DurationVar(&cfg.offsetsRetention, "offsets-retention", 7*24*time.Hour, "positions of a consumer group are forgotten so long after its last member left; negative keeps them")

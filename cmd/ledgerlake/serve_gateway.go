@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ledgerlake/ledgerlake/broker/wire"
+	"github.com/ledgerlake/ledgerlake/reader"
+)
+
+// gatewayHelp is the part of serve's help that is about an external Kafka.
+const gatewayHelp = `In front of an external Kafka: with --upstream kafka://HOST:PORT serve keeps no log of its own. Clients that connect to it
+produce to the cluster, and use its groups, positions and transactions, as if they were connected to the cluster; what the
+cluster's retention has taken comes from the table LAKE/TOPIC that ` + "`ledgerlake ingest`" + ` fills, so any client reads from offset 0.
+Beside the port of --kafka-listen there is one for each node of the cluster: behind it by 1 and the node's id (9092 makes 9093
+that of node 0). --tls, --tls-... and --sasl-... say how serve connects to the cluster; all clients then act as that user.`
+
+// gatewayFlags say which Kafka serve stands in front of.
+type gatewayFlags struct {
+	upstream string
+	security kafkaSecurity
+}
+
+func (g *gatewayFlags) register(f *pflag.FlagSet) {
+	f.StringVar(&g.upstream, "upstream", "", "kafka://HOST:PORT[,HOST:PORT]: be a gateway to this Kafka, with history from --lake")
+	g.security.register(f)
+}
+
+// ofGateway are the flags that mean something for a gateway; so do all that begin with tls, sasl, s3, dynamodb and kafka.
+var ofGateway = []string{"upstream", "lake", "advertise", "insecure", "log-store", "ready-file", "log-level", "log-format", "config", "help"}
+
+// check refuses what does not go together.
+func (g *gatewayFlags) check(cmd *cobra.Command, listen, lake string, a accessFlags) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		family, _, _ := strings.Cut(f.Name, "-")
+		if !slices.Contains(ofGateway, f.Name) && !slices.Contains([]string{"tls", "sasl", "s3", "dynamodb", "kafka"}, family) {
+			err = errors.Join(err, fmt.Errorf("--%s does not go with --upstream: the Kafka there keeps the log, and `ledgerlake ingest` fills the tables", f.Name))
+		}
+	})
+	switch {
+	case err != nil:
+		return err
+	case lake == "":
+		return errors.New("--upstream needs --lake: where the tables of its topics are, as --lake/TOPIC")
+	case a.acls != "off" && a.acls != "":
+		return errors.New("--kafka-acls does not go with --upstream: the rules of that Kafka hold, for the user that we log in as")
+	}
+	ours := g.security.sasl.User != "" || g.security.cert != ""
+	if ours && a.users == "" && a.clientCA == "" && !loopback(listen) && !a.insecure {
+		return fmt.Errorf("whoever reaches %s would act as our user of --upstream: give --kafka-users or --kafka-tls-client-ca, or --insecure when the network is trusted", listen)
+	}
+	return nil
+}
+
+func (g *gatewayFlags) seeds() ([]string, error) {
+	hosts, ok := strings.CutPrefix(g.upstream, "kafka://")
+	if !ok || hosts == "" || strings.ContainsAny(hosts, "/@?") {
+		return nil, fmt.Errorf("--upstream %s: want kafka://HOST:PORT, or several HOST:PORT with commas; log-ins are given by --sasl-user and --sasl-password", g.upstream)
+	}
+	return strings.Split(hosts, ","), nil
+}
+
+// run is a gateway until ctx ends.
+func (g *gatewayFlags) run(ctx context.Context, cfg engineConfig, ready string) (err error) {
+	seeds, err := g.seeds()
+	if err != nil {
+		return err
+	}
+	upstream, err := g.security.config(seeds, "ledgerlake-gateway", cfg.log)
+	if err != nil {
+		return err
+	}
+	lake := newLakeTables(cfg)
+	defer func() { err = errors.Join(err, lake.close()) }()
+	if lake.History, err = reader.NewHistory(reader.HistoryConfig{Table: lake.table}); err != nil {
+		return err
+	}
+	port := wire.Config{
+		Listen: cfg.listen, Advertise: cfg.advertise, MemoryBudget: cfg.kafkaMemory, Logger: cfg.log,
+		Upstream: &wire.Upstream{Seeds: seeds, Dial: upstream.Dial, Lake: lake},
+	}
+	cfg.access.set(&port)
+	server, err := wire.Open(ctx, port)
+	if err != nil {
+		return fmt.Errorf("open the gateway to %s: %w", g.upstream, err)
+	}
+	cfg.log.Info("serving", "kafka", server.Addr().String(), "upstream", g.upstream, "lake", cfg.lake)
+	if ready != "" {
+		info := serveInfo{Kafka: server.Addr().String(), PID: os.Getpid(), Lake: cfg.lake, TLS: cfg.access.tls != nil, SASL: cfg.access.mechanisms}
+		if err := writeJSONFile(ready, info); err != nil {
+			return errors.Join(err, server.Close())
+		}
+	}
+	<-ctx.Done()
+	err = server.Close()
+	cfg.log.Info("stopped")
+	return err
+}
+
+// runGateway is serve with --upstream.
+func (g *gatewayFlags) runGateway(cmd *cobra.Command, cfg engineConfig, a accessFlags, store storeFlags, ready string) (err error) {
+	if err := g.check(cmd, cfg.listen, cfg.lake, a); err != nil {
+		return err
+	}
+	if cfg.access, err = a.open(cfg.listen, cfg.log); err != nil {
+		return err
+	}
+	cfg.openStore = store.open
+	return g.run(cmd.Context(), cfg, ready)
+}
