@@ -171,6 +171,10 @@ e2e-spark: ## Spark reads our tables and we read Spark's (slow: a JVM and about 
 	test/services/spark.sh prepare
 	LEDGERLAKE_SPARK=1 $(GO) test -count=1 -timeout 20m -v -run 'Spark' ./test/e2e ./test/stores
 
+.PHONY: gateway
+gateway: services ## foreign clients through `serve --upstream`, whose Kafka is killed and drops records; LEDGERLAKE_KILLS=20 for a long one
+	LEDGERLAKE_GATEWAY=1 $(GO) test -count=1 -timeout 20m -v -run 'Gateway' ./test/e2e
+
 .PHONY: pulsar
 pulsar: ## topics of a real Pulsar become tables, beside Pulsar's own client; LEDGERLAKE_MESSAGES=2000000 for a long one
 	test/services/pulsar.sh prepare
