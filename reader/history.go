@@ -159,21 +159,20 @@ func (h *History) Start(ctx context.Context, tp record.TopicPartition) (record.O
 }
 
 // End gives the first offset that the table has not decided of a partition, false when the topic has no table or nothing of
-// the partition is in it. *table.TopicChangedError when the table is that of another topic, which had the name; an id of
-// zeros agrees with all.
-func (h *History) End(ctx context.Context, tp record.TopicPartition, id [16]byte) (record.Offset, bool, error) {
+// the partition is in it. A snapshot that is kept is believed when that is logStart or behind, else the newest one tells.
+// *table.TopicChangedError when the table is that of another topic, which had the name; an id of zeros agrees with all.
+func (h *History) End(ctx context.Context, tp record.TopicPartition, id [16]byte, logStart record.Offset) (record.Offset, bool, error) {
 	t, ok := h.cfg.Table(tp.Topic)
 	if !ok {
 		return 0, false, nil
 	}
-	snap, err := h.snapshot(ctx, tp.Topic, t, true)
+	snap, end, ok, err := h.lakeEnd(ctx, tp, t, logStart-1)
 	if err != nil {
 		return 0, false, err
 	}
 	if _, err := table.CheckTopic(snap, tp.Topic, tp.Topic, id); err != nil {
 		return 0, false, err
 	}
-	end, ok := table.LakeEnd(snap, tp.Topic, tp.Partition)
 	return end, ok, nil
 }
 

@@ -68,13 +68,12 @@ func (s *Server) fetchAll(r *request, req *kmsg.FetchRequest, resp *kmsg.FetchRe
 	if failed {
 		opts.MaxWait = 0
 	}
-	if opts.MaxWait > 0 && r.weight > controlWeight*smallFrame {
-		// Large requests wait only as far as others still find memory.
-		if s.polls.TryAcquire(r.weight) {
-			defer s.polls.Release(r.weight)
-		} else {
+	if opts.MaxWait > 0 {
+		leave, ok := s.mayPoll(r)
+		if !ok {
 			opts.MaxWait = 0
 		}
+		defer leave()
 	}
 	slots, used, err := s.fetchHistory(r, slots, opts.MaxBytes)
 	if err != nil {
@@ -88,6 +87,17 @@ func (s *Server) fetchAll(r *request, req *kmsg.FetchRequest, resp *kmsg.FetchRe
 		return nil
 	}
 	return s.fetchLog(r, slots, opts)
+}
+
+// mayPoll says whether a request may wait: large ones only as far as others still find memory. leave ends the wait.
+func (s *Server) mayPoll(r *request) (leave func(), ok bool) {
+	if r.weight <= controlWeight*smallFrame {
+		return func() {}, true
+	}
+	if !s.polls.TryAcquire(r.weight) {
+		return func() {}, false
+	}
+	return func() { s.polls.Release(r.weight) }, true
 }
 
 // fetchLog asks the Log, for a large answer at once and then, if there is less than MinBytes, for a small one

@@ -103,6 +103,9 @@ func (c *conn) serve() {
 	err := c.answerLoop()
 	if c.up != nil {
 		c.up.close()
+		if tcp, ok := c.raw.(*net.TCPConn); ok && errors.Is(err, errUpstream) {
+			_ = tcp.SetLinger(0) // a reset, as of a node that is down: clients take a mere end at the start for other TLS or SASL settings
+		}
 	}
 	c.cancel(err)
 	_ = c.nc.Close() // ends the reader

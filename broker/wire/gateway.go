@@ -34,8 +34,9 @@ type Upstream struct {
 type Lake interface {
 	History
 	// End is the first offset of a partition that the history has not decided yet, false when it holds nothing of the
-	// topic, or of another one that had its name: id tells, where it is not zero.
-	End(ctx context.Context, tp record.TopicPartition, id [16]byte) (record.Offset, bool, error)
+	// topic. An error is given for the history of another topic that had the name: id tells, where it is not zero. An end
+	// below logStart is never one that is remembered: before the log dropped anything it was in the history.
+	End(ctx context.Context, tp record.TopicPartition, id [16]byte, logStart record.Offset) (record.Offset, bool, error)
 }
 
 func (u *Upstream) validate(c Config) error {

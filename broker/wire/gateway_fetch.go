@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -26,8 +27,13 @@ func (s *Server) gatewayFetch(r *request) (kmsg.Response, error) {
 	if err := r.up.ready(r.ctx); err != nil {
 		return nil, err
 	}
-	f := &relayedFetch{s: s, r: r, up: r.up, resp: resp, limit: min(max(int(req.MaxBytes), 1), s.cfg.MaxFetchBytes), at: map[sessionKey]*kmsg.FetchResponseTopicPartition{}}
+	f := &relayedFetch{s: s, r: r, up: r.up, resp: resp, began: time.Now(), limit: min(max(int(req.MaxBytes), 1), s.cfg.MaxFetchBytes)}
 	r.done = f.release
+	leave, ok := s.mayPoll(r)
+	if !ok {
+		req.MaxWaitMillis = 0
+	}
+	defer leave()
 	if err := f.run(req); err != nil {
 		return nil, err
 	}
@@ -43,9 +49,9 @@ type relayedFetch struct {
 	r     *request
 	up    *upstreamConn
 	resp  *kmsg.FetchResponse
+	began time.Time
 	limit int // bytes of records, about
 	used  int // ... that came from the lake
-	at    map[sessionKey]*kmsg.FetchResponseTopicPartition
 	mem   []*lease
 	room  *lease // of mem, for what comes from the lake; nil: not taken
 }
@@ -191,7 +197,10 @@ func (f *relayedFetch) fromLake(parts []wanted) (tail []wanted, err error) {
 	for _, w := range parts {
 		out := kmsg.NewFetchResponseTopicPartition()
 		out.Partition, out.RecordBatches = w.key.partition, []byte{}
-		j, err := f.up.seam(f.r.ctx, w.key)
+		j, err := f.up.seam(f.r.ctx, w.key, time.Now().Add(-seamAge))
+		if err == nil && !j.holds(record.Offset(w.asked.FetchOffset)) { // only what is known to be so now is an offset out of range
+			j, err = f.up.seam(f.r.ctx, w.key, f.began)
+		}
 		switch {
 		case errors.Is(err, errHistory):
 			f.s.lg.Error("fetch from history", "topic", w.key.topic, "partition", w.key.partition, "err", err)

@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -18,6 +19,7 @@ func (s *Server) gatewayListOffsets(r *request) (kmsg.Response, error) {
 		return nil, err
 	}
 	req.ReplicaID = -1 // nobody is a follower here
+	began := time.Now()
 	mem, err := r.up.ask(r.ctx, req, resp, r.clientID)
 	if err != nil {
 		return nil, err
@@ -38,7 +40,7 @@ func (s *Server) gatewayListOffsets(r *request) (kmsg.Response, error) {
 			if !ok || p.ErrorCode != codeNone || at != offsetEarliest && at < 0 {
 				continue
 			}
-			if err := r.up.offsetInLake(r.ctx, k, at, p); errors.Is(err, errHistory) {
+			if err := r.up.offsetInLake(r.ctx, k, at, p, began); errors.Is(err, errHistory) {
 				s.lg.Error("list offsets from history", "topic", t.Topic, "partition", p.Partition, "err", err)
 				p.ErrorCode = codeOf(err) // a later offset would hide what the lake has (I4)
 			} else if err != nil {
@@ -50,8 +52,8 @@ func (s *Server) gatewayListOffsets(r *request) (kmsg.Response, error) {
 }
 
 // offsetInLake replaces what the cluster said of a partition where the lake has an earlier offset.
-func (u *upstreamConn) offsetInLake(ctx context.Context, k sessionKey, at int64, p *kmsg.ListOffsetsResponseTopicPartition) error {
-	j, err := u.seam(ctx, k)
+func (u *upstreamConn) offsetInLake(ctx context.Context, k sessionKey, at int64, p *kmsg.ListOffsetsResponseTopicPartition, began time.Time) error {
+	j, err := u.seam(ctx, k, began)
 	if err != nil {
 		return err
 	}

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// seamAge is how long it is believed where the log of a partition begins and its lake ends. Both only grow, unless the
-	// topic is deleted and made again, which shows after this time.
+	// seamAge is how long it is believed that the lake has an offset and the log does not. That stays so, unless the topic
+	// is deleted and made again, which shows after this time.
 	seamAge  = 5 * time.Second
 	maxSeams = 100_000
 )
@@ -73,10 +73,11 @@ func (s *seams) put(k sessionKey, j *seam) {
 	s.m[k] = j
 }
 
-// seam gives what is known of a partition, as it is now or was a moment ago. The node of the connection is asked, which
+// seam gives what is known of a partition, as it was at some moment not before the given one. The log's start is asked for
+// first and the lake's end then, so that what moves from one to the other meanwhile is not missed in both. The node of the connection is asked, which
 // should be the partition's leader: where it is not, seam.code is the one to answer with.
-func (u *upstreamConn) seam(ctx context.Context, k sessionKey) (*seam, error) {
-	if j := u.g.seams.known(k); j != nil && time.Since(j.at) < seamAge {
+func (u *upstreamConn) seam(ctx context.Context, k sessionKey, notBefore time.Time) (*seam, error) {
+	if j := u.g.seams.known(k); j != nil && !j.at.Before(notBefore) {
 		return j, nil
 	}
 	j := &seam{at: time.Now()}
@@ -92,7 +93,7 @@ func (u *upstreamConn) seam(ctx context.Context, k sessionKey) (*seam, error) {
 	}
 	tp := record.TopicPartition{Topic: j.topic, Partition: k.partition}
 	lake := u.g.up.Lake
-	end, ok, err := lake.End(ctx, tp, id)
+	end, ok, err := lake.End(ctx, tp, id, j.bounds.Start)
 	var other *table.TopicChangedError
 	switch {
 	case errors.As(err, &other):
@@ -101,7 +102,9 @@ func (u *upstreamConn) seam(ctx context.Context, k sessionKey) (*seam, error) {
 		return nil, errors.Join(errHistory, err)
 	case ok:
 		j.lakeEnd = end
-		j.lake, j.tiers = lake.Start(ctx, tp)
+		if j.lake, j.tiers = lake.Start(ctx, tp); !j.tiers {
+			return nil, fmt.Errorf("%w: where that of %s begins is not known", errHistory, tp)
+		}
 	}
 	j.bounds.End = max(j.bounds.End, j.lakeEnd)
 	u.g.seams.put(k, j)

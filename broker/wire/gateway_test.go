@@ -31,7 +31,7 @@ func (l *fakeLake) Start(_ context.Context, tp record.TopicPartition) (record.Of
 	return 0, tp.Topic == "t"
 }
 
-func (l *fakeLake) End(_ context.Context, tp record.TopicPartition, id [16]byte) (record.Offset, bool, error) {
+func (l *fakeLake) End(_ context.Context, tp record.TopicPartition, id [16]byte, _ record.Offset) (record.Offset, bool, error) {
 	if l.broken.Load() {
 		return 0, false, errLake
 	}

@@ -16,8 +16,10 @@ import (
 	"github.com/ledgerlake/ledgerlake/table"
 )
 
-// noTableFor is how long a topic that had no table is not looked up again.
-const noTableFor = 10 * time.Second
+const (
+	noTableFor = 10 * time.Second // a topic that had no table is not looked up again for so long
+	lookEvery  = time.Second      // ... and of one that has, not more often whether it is still that one
+)
 
 // lakeTables is the history of an external Kafka: the tables LAKE/TOPIC, which somebody else fills. Each is opened when
 // it is first asked for.
@@ -34,7 +36,8 @@ type lakeTables struct {
 // lakeTable is what is known of the table of a topic. Its lock is held while it is opened or looked at.
 type lakeTable struct {
 	mu          sync.Mutex
-	none        time.Time // when it was seen that there is none
+	none        time.Time // when it was seen that there is none, or none that will do
+	looked      time.Time // when it was seen that it is the one
 	incarnation string
 
 	table *table.Table // nil: not open; guarded by lakeTables.mu
@@ -56,7 +59,7 @@ func (l *lakeTables) table(topic string) (*table.Table, bool) {
 }
 
 // End makes sure that the topic's table is open, and the one that is there now, before its end is told.
-func (l *lakeTables) End(ctx context.Context, tp record.TopicPartition, id [16]byte) (record.Offset, bool, error) {
+func (l *lakeTables) End(ctx context.Context, tp record.TopicPartition, id [16]byte, logStart record.Offset) (record.Offset, bool, error) {
 	l.mu.Lock()
 	x := l.open[tp.Topic]
 	if x == nil {
@@ -70,12 +73,16 @@ func (l *lakeTables) End(ctx context.Context, tp record.TopicPartition, id [16]b
 	if err != nil {
 		return 0, false, err
 	}
-	return l.History.End(ctx, tp, id)
+	return l.History.End(ctx, tp, id, logStart)
 }
 
 // look opens the table of a topic, or again one that was dropped and made anew. x.mu is held.
 func (l *lakeTables) look(ctx context.Context, topic string, x *lakeTable) error {
 	if t, ok := l.table(topic); ok {
+		if time.Since(x.looked) < lookEvery {
+			return nil
+		}
+		x.looked = time.Now()
 		snap, err := t.Refresh(ctx)
 		switch {
 		case err == nil && snap.Metadata().ID == x.incarnation:
@@ -108,7 +115,12 @@ func (l *lakeTables) look(ctx context.Context, topic string, x *lakeTable) error
 	if err != nil {
 		return errors.Join(fmt.Errorf("read table %s: %w", url, err), t.Close())
 	}
-	x.incarnation = snap.Metadata().ID
+	if n := t.Names; !n.Ordered() || n.Timestamp == "" || n.Key == "" || n.Headers == "" || n.Value == "" {
+		l.log.Warn("the table of a topic gives no history: it does not hold whole records (_partition, _offset, _timestamp, _key, _headers, _value)", "topic", topic, "table", url)
+		x.none = time.Now()
+		return t.Close()
+	}
+	x.incarnation, x.looked = snap.Metadata().ID, time.Now()
 	l.set(x, t)
 	l.log.Info("history of a topic", "topic", topic, "table", url)
 	return nil
