@@ -118,6 +118,9 @@ func (c *conn) serve() {
 
 // logEnd says why a connection ended, unless the peer just went away.
 func (c *conn) logEnd(err error) {
+	if errors.Is(err, errUpstream) && !c.s.gateway.tells() {
+		return
+	}
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, errPollCut) &&
 		!errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
 		c.s.lg.Warn("kafka connection closed", "peer", c.peer, "err", err)

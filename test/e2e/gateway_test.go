@@ -187,7 +187,7 @@ func javaThroughGateway(t *testing.T, k *harness.RealKafka, addr, lake, schema s
 	}
 	for _, protocol := range []string{"classic", "consumer"} {
 		got := javaTool(t, "", "consumer.ConsoleConsumer", append(at, "--topic", "java", "--from-beginning",
-			"--group", "java-"+protocol, "--consumer-property", "group.protocol="+protocol, "--max-messages", fmt.Sprint(n), "--timeout-ms", "60000",
+			"--group", "java-"+protocol, "--command-property", "group.protocol="+protocol, "--max-messages", fmt.Sprint(n), "--timeout-ms", "60000",
 			"--formatter-property", "print.key=true", "--formatter-property", "print.offset=true")...)
 		if got != want.String() {
 			t.Errorf("the Java consumer (%s) printed %d bytes that differ from the %d sent; it begins %.200q", protocol, len(got), want.Len(), got)
@@ -201,7 +201,7 @@ func javaThroughGateway(t *testing.T, k *harness.RealKafka, addr, lake, schema s
 	if out := javaTool(t, "", "TopicCommand", append(at, "--describe", "--topic", "java")...); !strings.Contains(out, "PartitionCount: 1") {
 		t.Errorf("TopicCommand describes %q", out)
 	}
-	if out := javaTool(t, "", "ConsumerGroupCommand", append(at, "--describe", "--group", "java-classic")...); !strings.Contains(out, "500") {
+	if out := javaTool(t, "", "consumer.group.ConsumerGroupCommand", append(at, "--describe", "--group", "java-classic")...); !strings.Contains(out, "500") {
 		t.Errorf("ConsumerGroupCommand describes %q", out)
 	}
 	javaTool(t, "", "TopicCommand", append(at, "--create", "--topic", "copy", "--partitions", "1")...)
