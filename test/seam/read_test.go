@@ -13,6 +13,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/ledgerlake/ledgerlake/broker"
@@ -96,7 +97,7 @@ func (r *rig) fault(ctx context.Context, err error) {
 func fatal(err error) bool {
 	var missing *reader.MissingError
 	var beyond *broker.OutOfRangeError
-	return errors.As(err, &missing) || errors.As(err, &beyond) || strings.Contains(err.Error(), "out of order")
+	return errors.As(err, &missing) || errors.As(err, &beyond) || errors.Is(err, kerr.OffsetOutOfRange) || strings.Contains(err.Error(), "out of order")
 }
 
 func (r *rig) connect(ctx context.Context, rng *rand.Rand) (*client, error) {
