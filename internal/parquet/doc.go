@@ -14,8 +14,8 @@
 //
 // A GroupReader goes the other way: page by page straight into Arrow's buffers. Footers and schemas are those of the
 // Arrow library, which also reads what this package does not know: ErrUnsupported says so before a row is lost. Where
-// pages have checksums they are verified. Files may be anything: what a header says is bounded by the bytes that are
-// there before memory is taken, and damage is ErrDamaged.
+// pages have checksums they are verified. Files may be anything: what a few bytes can ask for is bounded, and damage is
+// ErrDamaged.
 //
 // A Writer is for one goroutine at a time; a Pool may be used by many. Errors of the sink come back as they are,
 // and after any error the Writer is useless. Nothing is published: the sink's owner decides what becomes of a

@@ -4,10 +4,15 @@ import (
 	"archive/tar"
 	"compress/gzip"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 )
 
 // Files that others wrote are read as the library reads them: those of the corpus of Delta tables, and those of the
@@ -47,6 +52,9 @@ func TestReadForeignFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			each(filepath.Base(f), b)
+			if twin, err := os.ReadFile(strings.TrimSuffix(f, ".parquet") + ".twin"); err == nil {
+				t.Run(filepath.Base(f)+" and its twin", func(t *testing.T) { compareTwin(t, rng, b, twin, "number") })
+			}
 		}
 	}
 	if seen == 0 {
@@ -55,6 +63,32 @@ func TestReadForeignFiles(t *testing.T) {
 	t.Logf("%d files read, %d left to the library", read, left)
 	if read < 9*left {
 		t.Fatalf("%d files read, %d left to the library", read, left)
+	}
+}
+
+// compareTwin compares a column of a file with that of another one that has the same rows and that the library can read.
+func compareTwin(t *testing.T, rng *rand.Rand, b, twin []byte, name string) {
+	t.Helper()
+	fr, err := manifestOf(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := column0(t, readTable(t, twin).Column(readTable(t, twin).Schema().FieldIndices(name)[0]))
+	field := slices.IndexFunc(fr.Manifest.Fields, func(f pqarrow.SchemaField) bool { return f.Field.Name == name })
+	got, at, err := readGroup(rng, b, fr, 0, []int{field}, &dirty{}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := int64(0)
+	for i, rb := range got {
+		if part := array.NewSlice(want, at[i], at[i]+rb.NumRows()); !sameArray(part, rb.Column(0)) {
+			t.Fatalf("row %d: twin %v, we %v", at[i], part, rb.Column(0))
+		}
+		rows += rb.NumRows()
+		rb.Release()
+	}
+	if rows != int64(want.Len()) {
+		t.Fatalf("%d rows, the twin has %d", rows, want.Len())
 	}
 }
 
