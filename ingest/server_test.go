@@ -43,16 +43,24 @@ func TestServer(t *testing.T) {
 		}
 		return resp.StatusCode, string(body)
 	}
-	ended := make(chan struct{})
-	goOn := make(chan struct{})
-	sup.Apply([]Job{{Name: "x", Run: func(_ context.Context, ready func()) error {
-		ready()
+	ended, goOn := make(chan struct{}), make(chan struct{})
+	waits, comes := make(chan struct{}), make(chan struct{})
+	sup.Apply([]Job{{Name: "x", Run: func(_ context.Context, tell Teller) error {
+		tell.Waits("a first record")
+		close(waits)
+		<-comes
+		tell.Ready()
 		close(ended)
 		<-goOn
 		return errors.New("broken at last")
 	}}})
+	<-waits
+	if code, body := get("/readyz"); code != 503 || !strings.Contains(body, `"waitsFor":"a first record"`) {
+		t.Errorf("readyz before anything came: %d %s", code, body)
+	}
+	close(comes)
 	<-ended
-	if code, body := get("/readyz"); code != 200 || !strings.Contains(body, `"state":"running"`) {
+	if code, body := get("/readyz"); code != 200 || !strings.Contains(body, `"state":"running"`) || strings.Contains(body, "waitsFor") {
 		t.Errorf("readyz: %d %s", code, body)
 	}
 	if _, body := get("/metrics"); !strings.Contains(body, "some_gauge 0") {

@@ -15,8 +15,14 @@ import (
 type Job struct {
 	Name string
 	Key  string // of its settings: a job that comes with another one is stopped and begun again
-	// Run works until ctx ends. It calls ready when it is past what can be wrong at a start.
-	Run func(ctx context.Context, ready func()) error
+	// Run works until ctx ends, and tells how far it is.
+	Run func(ctx context.Context, tell Teller) error
+}
+
+// Teller is what a job tells while it runs.
+type Teller struct {
+	Ready func()            // it is past what can be wrong at a start
+	Waits func(what string) // it cannot begin before that has come
 }
 
 // State is what a job does now.
@@ -37,7 +43,8 @@ type Status struct {
 	State    State     `json:"state"`
 	Since    time.Time `json:"since"`
 	Failures int       `json:"failures"`
-	Error    string    `json:"error,omitempty"` // of the last failure
+	WaitsFor string    `json:"waitsFor,omitempty"` // while it is starting: what has to come first
+	Error    string    `json:"error,omitempty"`    // of the last failure
 }
 
 // SupervisorConfig are the settings of a Supervisor.
@@ -131,7 +138,7 @@ func (s *Supervisor) keep(r *running) {
 		if !more {
 			return
 		}
-		err := job.Run(ctx, func() { s.set(r, Running) })
+		err := job.Run(ctx, Teller{Ready: func() { s.set(r, Running) }, Waits: func(what string) { s.wait(r, what) }})
 		switch again, wait := s.end(r, ctx, err); {
 		case !again:
 			return
@@ -163,7 +170,7 @@ func (s *Supervisor) begin(r *running) (context.Context, Job, bool) {
 	}
 	ctx, stop := context.WithCancel(s.life)
 	r.stop, r.redo = stop, false
-	r.status.State, r.status.Since = Starting, time.Now()
+	r.status.State, r.status.Since, r.status.WaitsFor = Starting, time.Now(), ""
 	return ctx, r.job, true
 }
 
@@ -232,9 +239,16 @@ func (s *Supervisor) checkIdle() {
 	}
 }
 
+func (s *Supervisor) wait(r *running, what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.status.WaitsFor = what
+}
+
 func (s *Supervisor) set(r *running, state State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	r.status.WaitsFor = ""
 	if r.status.State != state {
 		r.status.State, r.status.Since = state, time.Now()
 	}

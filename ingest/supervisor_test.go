@@ -19,9 +19,9 @@ func states(s *Supervisor) string {
 
 // works is a job that runs until it is stopped, and says how often it ran.
 func works(name, key string, runs *int) Job {
-	return Job{Name: name, Key: key, Run: func(ctx context.Context, ready func()) error {
+	return Job{Name: name, Key: key, Run: func(ctx context.Context, tell Teller) error {
 		*runs++
-		ready()
+		tell.Ready()
 		<-ctx.Done()
 		return ctx.Err()
 	}}
@@ -33,7 +33,7 @@ func TestOneBadStreamStopsNoOther(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		s := NewSupervisor(ctx, SupervisorConfig{})
 		good, tries := 0, 0
-		bad := Job{Name: "bad", Run: func(context.Context, func()) error { tries++; return errors.New("broken") }}
+		bad := Job{Name: "bad", Run: func(context.Context, Teller) error { tries++; return errors.New("broken") }}
 		s.Apply([]Job{works("good", "", &good), bad})
 		synctest.Wait()
 		if got := states(s); got != "bad=waiting good=running" || s.Ready() {
@@ -91,12 +91,12 @@ func TestChangesDoNotOverlap(t *testing.T) {
 		s := NewSupervisor(ctx, SupervisorConfig{})
 		at, saw := 0, ""
 		slow := func(key string) Job {
-			return Job{Name: "x", Key: key, Run: func(ctx context.Context, ready func()) error {
+			return Job{Name: "x", Key: key, Run: func(ctx context.Context, tell Teller) error {
 				if at++; at != 1 {
 					t.Error("two runs at a time")
 				}
 				saw += key
-				ready()
+				tell.Ready()
 				<-ctx.Done()
 				time.Sleep(10 * time.Second) //house:allow no-sleep: the time of the bubble: a last commit that takes long
 				at--
@@ -126,9 +126,9 @@ func TestOnce(t *testing.T) {
 		s := NewSupervisor(t.Context(), SupervisorConfig{Once: true})
 		done := false
 		s.Apply([]Job{
-			{Name: "bad", Run: func(context.Context, func()) error { return errors.New("broken") }},
-			{Name: "good", Run: func(ctx context.Context, ready func()) error {
-				ready()
+			{Name: "bad", Run: func(context.Context, Teller) error { return errors.New("broken") }},
+			{Name: "good", Run: func(ctx context.Context, tell Teller) error {
+				tell.Ready()
 				time.Sleep(time.Hour) //house:allow no-sleep: the time of the bubble
 				done = ctx.Err() == nil
 				return nil
@@ -145,7 +145,7 @@ func TestFailureAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		s := NewSupervisor(ctx, SupervisorConfig{})
-		s.Apply([]Job{{Name: "x", Run: func(ctx context.Context, ready func()) error {
+		s.Apply([]Job{{Name: "x", Run: func(ctx context.Context, tell Teller) error {
 			<-ctx.Done()
 			return errors.New("no last commit")
 		}}})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -23,20 +24,21 @@ const (
 type SampleConfig struct {
 	Records int           // look at so many values at most; default 1000
 	Settle  time.Duration // having seen one record, wait so long for more; default 1 s
+	// UntilEnd looks up to the ends of the log as they are now, and waits for nothing.
+	UntilEnd bool
+	// Waits is told once when there is no record yet and the look goes on until there is one; may be nil.
+	Waits func()
 }
 
 // Infer looks at the first records of a topic and says which format and payload columns its table should
-// have: JSON columns when every sampled value that is not null is a JSON object, else raw. It waits until
-// the topic has a record.
+// have: JSON columns when every sampled value that is not null is a JSON object, else raw. As to topics without a record
+// see Sample.
 func Infer(ctx context.Context, src broker.Source, topic string, cfg SampleConfig) (format string, payload *arrow.Schema, err error) {
 	values, err := Sample(ctx, src, topic, cfg)
 	if err != nil {
 		return "", nil, err
 	}
 	raw := arrow.NewSchema(nil, nil)
-	if len(values) == 0 {
-		return FormatRaw, raw, nil
-	}
 	payload, err = decode.InferJSON(values)
 	if err != nil || payload.NumFields() == 0 {
 		return FormatRaw, raw, nil //nolint:nilerr // not JSON is an answer here, not a failure
@@ -44,7 +46,11 @@ func Infer(ctx context.Context, src broker.Source, topic string, cfg SampleConfi
 	return FormatJSON, payload, nil
 }
 
-// Sample gives the first values of a topic that are not null. It waits until the topic has a record.
+// ErrNoRecords is returned by a bounded look at a topic that holds no committed value that is not null.
+var ErrNoRecords = errors.New("the topic has no record to tell columns by")
+
+// Sample gives the first values of a topic that are not null, one at the least. It waits until the topic has a record,
+// or, with UntilEnd, gives ErrNoRecords when it has none.
 func Sample(ctx context.Context, src broker.Source, topic string, cfg SampleConfig) ([][]byte, error) {
 	if cfg.Records == 0 {
 		cfg.Records = 1000
@@ -65,18 +71,24 @@ func sample(ctx context.Context, src broker.Source, topic string, cfg SampleConf
 	if err != nil {
 		return nil, err
 	}
-	ranges := make([]broker.FetchRange, len(parts))
-	for i, p := range parts {
+	ranges, ends := make([]broker.FetchRange, 0, len(parts)), map[record.TopicPartition]record.Offset{}
+	for _, p := range parts {
 		tp := record.TopicPartition{Topic: topic, Partition: p}
 		b, err := src.Bounds(ctx, tp)
 		if err != nil {
 			return nil, err
 		}
-		ranges[i] = broker.FetchRange{TP: tp, From: b.Start, MaxBytes: 1 << 20}
+		ranges, ends[tp] = append(ranges, broker.FetchRange{TP: tp, From: b.Start, MaxBytes: 1 << 20}), b.Stable
 	}
 	var values [][]byte
 	var until time.Time // zero before the first record
 	for len(values) < cfg.Records && (until.IsZero() || time.Now().Before(until)) {
+		if cfg.UntilEnd {
+			ranges = slices.DeleteFunc(ranges, func(r broker.FetchRange) bool { return r.From >= ends[r.TP] })
+			if len(ranges) == 0 {
+				break
+			}
+		}
 		got, err := src.Fetch(ctx, ranges, broker.FetchOptions{MinBytes: 1, MaxWait: min(cfg.Settle, 500*time.Millisecond), Isolation: broker.ReadCommitted})
 		if err != nil {
 			return nil, err
@@ -92,9 +104,16 @@ func sample(ctx context.Context, src broker.Source, topic string, cfg SampleConf
 				return nil, err
 			}
 		}
-		if len(values) > 0 && until.IsZero() {
+		switch {
+		case len(values) > 0 && until.IsZero():
 			until = time.Now().Add(cfg.Settle)
+		case len(values) == 0 && !cfg.UntilEnd && cfg.Waits != nil:
+			cfg.Waits()
+			cfg.Waits = nil
 		}
+	}
+	if len(values) == 0 {
+		return nil, ErrNoRecords
 	}
 	return values, nil
 }

@@ -165,7 +165,7 @@ func (in *pulsarIngest) job(topic, tableURL string) (ingest.Job, error) {
 	if cfg.Subscription = in.f.subscription; cfg.Subscription == "" {
 		cfg.Subscription = "ledgerlake-" + strings.ReplaceAll(p.app, "/", ".")
 	}
-	run := func(ctx context.Context, ready func()) (err error) {
+	run := func(ctx context.Context, tell ingest.Teller) (err error) {
 		x := &tableIndex{}
 		defer func() { err = errors.Join(err, x.close()) }()
 		cfg := cfg
@@ -178,7 +178,7 @@ func (in *pulsarIngest) job(topic, tableURL string) (ingest.Job, error) {
 		stream := stream
 		stream.plan.source = src
 		stream.opened = func(t *table.Table) error { return x.set(t, stream.plan.app, stream.plan.deadLetters(), &in.f.store) }
-		return in.proc.job(topic, "", &stream).Run(ctx, ready)
+		return in.proc.job(topic, "", &stream).Run(ctx, tell)
 	}
 	return ingest.Job{Name: topic, Run: run}, nil
 }

@@ -81,11 +81,12 @@ type ingestStream struct {
 
 // job makes a stream one that a supervisor runs.
 func (p *ingestProcess) job(name, key string, s *ingestStream) ingest.Job {
-	return ingest.Job{Name: name, Key: key, Run: func(ctx context.Context, ready func()) error {
+	return ingest.Job{Name: name, Key: key, Run: func(ctx context.Context, tell ingest.Teller) error {
 		p.mu.Lock()
 		p.streams[name] = s
 		p.mu.Unlock()
-		stats, err := s.run(ctx, p, ready)
+		s.plan.waits = tell.Waits
+		stats, err := s.run(ctx, p, tell.Ready)
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		delete(p.streams, name)
@@ -119,6 +120,10 @@ func (p *ingestProcess) tables(context.Context) ([]string, error) {
 // run works until ctx ends, or the ends of a bounded run are reached.
 func (s *ingestStream) run(ctx context.Context, proc *ingestProcess, ready func()) (_ tiering.Stats, err error) {
 	tab, format, err := s.plan.openTable(ctx)
+	if errors.Is(err, tiering.ErrNoRecords) { // a bounded run has nothing to do
+		proc.log.Info("no table is made", "topic", s.plan.topic, "table", s.plan.tableURL, "because", err)
+		return tiering.Stats{}, nil
+	}
 	if err != nil {
 		return tiering.Stats{}, err
 	}

@@ -41,10 +41,11 @@ type topicPlan struct {
 	names     table.Names // system columns of a new table; zero: the usual ones
 	noFiles   bool        // the table is only written to, so that nothing asks for its list of files
 	log       *slog.Logger
+	waits     func(what string) // hears what the making of the table waits for; may be nil
 }
 
 // openTable opens the table of a topic, or makes it when it is not there yet. It waits for a first record
-// when the columns are to be inferred.
+// when the columns are to be inferred, and says so; a bounded run gives tiering.ErrNoRecords instead.
 func (p *topicPlan) openTable(ctx context.Context) (*table.Table, string, error) {
 	store, err := p.openStore(ctx, p.tableURL)
 	if err != nil {
@@ -76,7 +77,7 @@ func (p *topicPlan) openTable(ctx context.Context) (*table.Table, string, error)
 	case format == tiering.FormatRaw:
 		payload = arrow.NewSchema(nil, nil)
 	default:
-		inferred, s, err := tiering.Infer(ctx, p.source, p.topic, tiering.SampleConfig{})
+		inferred, s, err := tiering.Infer(ctx, p.source, p.topic, p.sample())
 		if err != nil {
 			return nil, "", err
 		}
@@ -123,7 +124,7 @@ func (p *topicPlan) columns(ctx context.Context) (*arrow.Schema, error) {
 	if !errors.Is(err, decode.ErrNoSamples) {
 		return s, err
 	}
-	samples, err := tiering.Sample(ctx, p.source, p.topic, tiering.SampleConfig{})
+	samples, err := tiering.Sample(ctx, p.source, p.topic, p.sample())
 	if err != nil {
 		return nil, err
 	}
@@ -131,6 +132,17 @@ func (p *topicPlan) columns(ctx context.Context) (*arrow.Schema, error) {
 		return nil, fmt.Errorf("topic %s: columns of a new table: %w", p.topic, err)
 	}
 	return s, nil
+}
+
+// sample says how the first records are looked at that tell a new table its columns.
+func (p *topicPlan) sample() tiering.SampleConfig {
+	return tiering.SampleConfig{UntilEnd: p.tiering.UntilEnd, Waits: func() {
+		const what = "a first record of the topic, which tells the new table its columns; --schema FILE or --format raw makes it without one"
+		p.log.Warn("waiting", "topic", p.topic, "table", p.tableURL, "for", what)
+		if p.waits != nil {
+			p.waits(what)
+		}
+	}}
 }
 
 // formatOf gives the format of the values of a table that is there: what the user says, what the table records, or what

@@ -4,6 +4,7 @@
     consume    GROUP N                reads N messages from where the group stands, commits, prints each message
     share      GROUP N                two members of a group share the partitions; prints who read what
     transact   N                      aborts a transaction of N messages, commits another; prints the committed
+    abort      N                      aborts a transaction of N messages
     committed  N                      reads N messages with read_committed and prints each
     offsets    MS                     prints the watermarks of each partition and its first offset at time MS
 
@@ -136,7 +137,7 @@ def share(address, topic, group, n):
             both.abort()
 
     probe = consumer(address, group + "-probe")
-    partitions = len(probe.list_topics(topic, 10).topics[topic].partitions)
+    partitions = len(probe.list_topics(topic, LIMIT).topics[topic].partitions)
     probe.close()
     threads = [threading.Thread(target=member, args=("m%d" % i,)) for i in range(2)]
     for t in threads:
@@ -149,12 +150,12 @@ def share(address, topic, group, n):
         show(member=name, partition=partition, offset=offset)
 
 
-def transact(address, topic, n):
+def transact(address, topic, n, commit=True):
     n = int(n)
 
     def fresh(name):
         p = Producer({"bootstrap.servers": address, "transactional.id": name, "linger.ms": 5, **MORE})
-        p.init_transactions(30)
+        p.init_transactions(LIMIT)
         p.begin_transaction()
         return p
 
@@ -167,15 +168,20 @@ def transact(address, topic, n):
         for i in range(first, first + n):
             p.produce(topic, value(i), b"k%d" % (i % 50), on_delivery=done(i))
             p.poll(0)
-        if p.flush(30):
+        if p.flush(LIMIT):
             fail("a transaction's messages are not delivered")
 
     p = fresh("transact-1")
     send(p, 0)
-    p.abort_transaction(30)
-    p.begin_transaction()
-    send(p, n, keep=True)
-    p.commit_transaction(30)
+    p.abort_transaction(LIMIT)
+    if commit:
+        p.begin_transaction()
+        send(p, n, keep=True)
+        p.commit_transaction(LIMIT)
+
+
+def abort(address, topic, n):
+    transact(address, topic, n, commit=False)
 
 
 def committed(address, topic, n):
@@ -201,7 +207,7 @@ def offsets(address, topic, ms):
     c.close()
 
 
-COMMANDS = {f.__name__: f for f in (produce, consume, share, transact, committed, offsets)}
+COMMANDS = {f.__name__: f for f in (produce, consume, share, transact, abort, committed, offsets)}
 
 if __name__ == "__main__":
     COMMANDS[sys.argv[1]](*sys.argv[2:])

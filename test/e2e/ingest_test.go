@@ -230,6 +230,21 @@ func TestScaling(t *testing.T) {
 	harness.WantAcked(t, "the table", slices.Values(readTable(t, table)), seed, acked)
 }
 
+// A daemon whose table cannot be made before a record has come says what it waits for, and goes on when it has.
+func TestWaitsForTheFirstRecord(t *testing.T) {
+	s := harness.Serve(t, t.TempDir(), "", "--no-tiering", "--topic", "late:1")
+	table, addr := filepath.Join(t.TempDir(), "late"), fmt.Sprintf("127.0.0.1:%d", harness.FreePort(t, 0))
+	p := harness.Start(t, "ingest", "--brokers", s.Addr, "--topic", "late", "--table", table, "--flush-age", "200ms", "--http-listen", addr)
+	awaitReady(t, addr, http.StatusServiceUnavailable, `"waitsFor":"a first record of the topic`)
+	if !p.Said("--schema FILE or --format raw makes it without one") {
+		t.Errorf("the log says nothing of it: %s", p.Log())
+	}
+	harness.Run(t, strings.NewReader("{\"n\":1}\n"), "produce", "--brokers", s.Addr, "--topic", "late")
+	awaitReady(t, addr, http.StatusOK, `"state":"running"`)
+	awaitRows(t, table, 1)
+	p.Stop(t)
+}
+
 // A bounded run ends at the ends as they were, with exit status 0, whatever the topic is like: empty, with nothing but
 // aborted transactions, with a partition that is empty and one that retention emptied, and while records still come.
 func TestUntilLatestEnds(t *testing.T) {
@@ -247,6 +262,16 @@ func TestUntilLatestEnds(t *testing.T) {
 	}
 	if rows := readTable(t, run("empty")); len(rows) != 0 {
 		t.Errorf("an empty topic gave %d rows", len(rows))
+	}
+	// Nothing tells the columns of a new table: it ends, and makes none; on aborted records and markers alone too.
+	harness.CreateTopic(t, k.Addr, "aborted", 2)
+	client(t, "abort", k.Addr, "aborted", "20")
+	for _, topic := range []string{"empty", "aborted"} {
+		none := filepath.Join(dir, topic+"-auto")
+		harness.Run(t, nil, "ingest", "--brokers", k.Addr, "--topic", topic, "--table", none, "--until-latest")
+		if _, err := os.Stat(none); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: a table was made without a record: %v", topic, err)
+		}
 	}
 	want := transact(t, k.Addr, "tx") // ends with markers
 	wantValues(t, "a transactional topic", readTable(t, run("tx")), want)
