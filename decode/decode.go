@@ -55,6 +55,39 @@ type Truncater interface {
 	Truncate(n int)
 }
 
+// FieldReader is a decoder whose values have fields that expressions can look at, though they are not JSON themselves.
+type FieldReader interface {
+	Decoder
+	// NewFields makes a look at fields of values, by name; need nil: at all that a column can hold. A value whose schema has
+	// a field in need that no column can hold is bad; one in also is then left out.
+	NewFields(need, also []string) (Fields, error)
+}
+
+// Fields gives fields of values as JSON. It is for one goroutine at a time.
+type Fields interface {
+	// AppendJSON appends a JSON object with the fields that the value has, null ones left out. Its errors are those of
+	// Decoder.Append.
+	AppendJSON(dst, value []byte) ([]byte, error)
+}
+
+// AppendString appends text, which is UTF-8, as a JSON string.
+func AppendString[T ~string | ~[]byte](dst []byte, text T) []byte {
+	const hex = "0123456789abcdef"
+	dst = append(dst, '"')
+	for i := range len(text) {
+		c := text[i]
+		switch {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c < ' ':
+			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return append(dst, '"')
+}
+
 // ErrFiltered says that a record is good and to become no row: it was asked to be left out.
 var ErrFiltered = errors.New("decode: the record is left out by the filter")
 
@@ -123,6 +156,9 @@ func (r *Raw) Rows() int { return r.rows }
 
 // Arrays is nil: there are no columns.
 func (r *Raw) Arrays() []arrow.Array { return nil }
+
+// Truncate cuts back to n rows.
+func (r *Raw) Truncate(n int) { r.rows = n }
 
 // Reset drops the rows.
 func (r *Raw) Reset() { r.rows = 0 }

@@ -56,7 +56,7 @@ func (d *JSON) stranger(o *object, k *key, value []byte) {
 		sep = '{'
 	}
 	d.rescued = append(d.rescued, sep)
-	d.rescued = appendString(d.rescued, k.name)
+	d.rescued = AppendString(d.rescued, k.name)
 	d.rescued = append(append(d.rescued, ':'), value...)
 }
 
@@ -85,21 +85,4 @@ func (d *JSON) keepRescued() error {
 		return err
 	}
 	return nil
-}
-
-// appendString appends a JSON string; the text is UTF-8.
-func appendString(dst []byte, s string) []byte {
-	const hex = "0123456789abcdef"
-	dst = append(dst, '"')
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c < ' ':
-			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		default:
-			dst = append(dst, c)
-		}
-	}
-	return append(dst, '"')
 }

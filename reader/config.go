@@ -157,10 +157,10 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// newDecoder makes the decoder of log values, and what closes what it has open.
-func (c Config) newDecoder(payload *arrow.Schema, properties map[string]string) (decode.Decoder, func() error, error) {
-	done := func() error { return nil }
-	newDecoder := c.NewDecoder
+// decoders gives what makes decoders of log values, and what closes what these have open.
+func (c Config) decoders(properties map[string]string) (newDecoder func(*arrow.Schema) (decode.Decoder, error), done func() error, err error) {
+	done = func() error { return nil }
+	newDecoder = c.NewDecoder
 	if newDecoder == nil && c.Format == "" {
 		f, err := format.Of(properties, c.App, registry.Config{})
 		if err != nil {
@@ -171,14 +171,9 @@ func (c Config) newDecoder(payload *arrow.Schema, properties map[string]string) 
 		}
 	}
 	if newDecoder == nil {
-		d, err := decode.ForTable(payload)
-		return d, done, err
+		newDecoder = func(payload *arrow.Schema) (decode.Decoder, error) { return decode.ForTable(payload) }
 	}
-	d, err := newDecoder(payload)
-	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("make decoder: %w", err), done())
-	}
-	return d, done, nil
+	return newDecoder, done, nil
 }
 
 func (c Config) validate() error {

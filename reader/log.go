@@ -58,21 +58,23 @@ func newLogSide(c *Cursor) (*logSide, error) {
 		names := c.names()
 		payload = arrow.NewSchema(slices.DeleteFunc(slices.Clone(c.full.Fields()), func(f arrow.Field) bool { return names.Has(f.Name) }), nil)
 	}
+	newDecoder := func(*arrow.Schema) (decode.Decoder, error) { return decode.NewRaw(), nil }
 	if payload != nil && payload.NumFields() > 0 {
 		if c.cfg.Format == "raw" {
 			return nil, fmt.Errorf("table has payload columns %v; format raw cannot fill them from the log", fieldNames(payload))
 		}
-		d, done, err := c.cfg.newDecoder(payload, c.snap.Metadata().Configuration)
-		if err != nil {
+		var err error
+		if newDecoder, l.close, err = c.cfg.decoders(c.snap.Metadata().Configuration); err != nil {
 			return nil, err
 		}
-		l.decoder, l.close = d, done
 	} else {
-		l.decoder = decode.NewRaw()
 		payload = arrow.NewSchema(nil, nil)
 	}
-	if err := l.transform(payload); err != nil {
-		return nil, err
+	if err := l.transform(newDecoder, payload); err != nil {
+		if l.close != nil {
+			err = errors.Join(err, l.close())
+		}
+		return nil, fmt.Errorf("make decoder: %w", err)
 	}
 	have := append(table.SystemFields(c.names()), payload.Fields()...)
 	l.have = arrow.NewSchema(have, nil)
@@ -94,16 +96,16 @@ func newLogSide(c *Cursor) (*logSide, error) {
 	return l, nil
 }
 
-// transform puts what fills the table's columns from the log around the decoder, so that a record becomes the same row
-// on both sides of the seam.
-func (l *logSide) transform(payload *arrow.Schema) error {
-	if l.c.snap == nil {
-		return nil
+// transform makes the decoder, with what fills the table's columns from the log around it, so that a record becomes the
+// same row on both sides of the seam.
+func (l *logSide) transform(newDecoder func(*arrow.Schema) (decode.Decoder, error), payload *arrow.Schema) (err error) {
+	var spec transform.Spec
+	if l.c.snap != nil {
+		if spec, err = transform.Of(l.c.snap.Metadata().Configuration, l.c.cfg.App); err != nil {
+			return err
+		}
 	}
-	spec, err := transform.Of(l.c.snap.Metadata().Configuration, l.c.cfg.App)
-	if err == nil {
-		l.decoder, err = transform.Wrap(l.decoder, payload, spec, l.c.cfg.Topic)
-	}
+	l.decoder, err = transform.Wrap(newDecoder, payload, spec, l.c.cfg.Topic)
 	l.whole, _ = l.decoder.(decode.RecordDecoder)
 	return err
 }

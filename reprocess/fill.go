@@ -59,6 +59,8 @@ func (j *Job) learn(have map[string]string) (err error) {
 		return err
 	case j.pool != nil && j.cfg.Transform == nil && len(j.cfg.Spec.Command) == 0 && !strings.HasPrefix(f.Name, format.JSON):
 		return errors.Join(fmt.Errorf("%w: its expressions read JSON, and the values of %s are %s: use a command that reads them", ErrSpec, j.cfg.Topic, f.Name), f.Close())
+	case j.pool != nil && !strings.HasPrefix(f.Name, format.JSON) && spec.LooksAtValues():
+		return errors.Join(fmt.Errorf("%w: the filter of the source's table looks at values that are %s: no job that changes values can leave out the same records", ErrSpec, f.Name), f.Close())
 	case j.pool != nil || !j.isTable():
 		return f.Close()
 	}
@@ -105,19 +107,16 @@ func keepRows(in []Record, filter transform.Spec, topic string) ([]Record, error
 // plain says that values are JSON or raw and nothing else fills columns.
 func (f *filling) plain() bool { return f.values == nil && f.spec.Empty() }
 
-func (f *filling) newDecoder(payload *arrow.Schema) (d decode.Decoder, err error) {
-	switch {
-	case f.values != nil:
-		d, err = f.values.NewDecoder(payload)
-	case payload.NumFields() == 0:
-		d = decode.NewRaw()
-	default:
-		d, err = decode.ForTable(payload)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return transform.Wrap(d, payload, f.spec, f.topic)
+func (f *filling) newDecoder(payload *arrow.Schema) (decode.Decoder, error) {
+	return transform.Wrap(func(payload *arrow.Schema) (decode.Decoder, error) {
+		switch {
+		case f.values != nil:
+			return f.values.NewDecoder(payload)
+		case payload.NumFields() == 0:
+			return decode.NewRaw(), nil
+		}
+		return decode.ForTable(payload)
+	}, payload, f.spec, f.topic)
 }
 
 // properties are what the new table records of it for an application.

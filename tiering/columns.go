@@ -68,10 +68,7 @@ func (s *session) newFile(ctx context.Context, values map[string]*string) (*tabl
 
 // newDecoder makes a decoder of the payload columns, with the transforms around it.
 func (s *session) newDecoder() (decode.Decoder, error) {
-	d, err := s.plainDecoder()
-	if err == nil {
-		d, err = transform.Wrap(d, s.payload, s.t.cfg.Transform, s.t.cfg.Topic)
-	}
+	d, err := transform.Wrap(s.plainDecoder, s.payload, s.t.cfg.Transform, s.t.cfg.Topic)
 	if err != nil {
 		return nil, fmt.Errorf("make decoder: %w", err)
 	}
@@ -81,17 +78,17 @@ func (s *session) newDecoder() (decode.Decoder, error) {
 	return d, nil
 }
 
-func (s *session) plainDecoder() (decode.Decoder, error) {
+func (s *session) plainDecoder(payload *arrow.Schema) (decode.Decoder, error) {
 	if s.t.cfg.NewDecoder != nil {
-		return s.t.cfg.NewDecoder(s.payload)
+		return s.t.cfg.NewDecoder(payload)
 	}
 	if s.t.cfg.Format == FormatJSON {
-		return decode.ForTable(s.payload)
+		return decode.ForTable(payload)
 	}
-	if s.payload.NumFields() == 0 {
+	if payload.NumFields() == 0 {
 		return decode.NewRaw(), nil
 	}
-	d, err := decode.ForTable(s.payload)
+	d, err := decode.ForTable(payload)
 	return nulls{d}, err
 }
 

@@ -182,11 +182,12 @@ func (f *raw) NewDecoder(payload *arrow.Schema) (decode.Decoder, error) {
 	if p.bad != nil {
 		return nil, fmt.Errorf("%w: it does not go with the table: %w", ErrSchema, p.bad)
 	}
-	return &rawDecoder{decoder: decoder{Batch: r}, program: p}, nil
+	return &rawDecoder{decoder: decoder{Batch: r}, root: f.root, program: p}, nil
 }
 
 type rawDecoder struct {
 	decoder
+	root    *node
 	program *program
 }
 
@@ -212,7 +213,7 @@ func (f *single) NewDecoder(payload *arrow.Schema) (decode.Decoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &singleDecoder{decoder: decoder{Batch: r}, programs: map[uint64]*program{}}
+	d := &singleDecoder{decoder: decoder{Batch: r}, known: f.known, programs: map[uint64]*program{}}
 	for print, root := range f.known {
 		d.programs[print] = compile(root, r.Fields)
 	}
@@ -221,6 +222,7 @@ func (f *single) NewDecoder(payload *arrow.Schema) (decode.Decoder, error) {
 
 type singleDecoder struct {
 	decoder
+	known    map[uint64]*node
 	programs map[uint64]*program
 }
 
@@ -234,13 +236,13 @@ func (d *singleDecoder) Append(value []byte) error {
 	if err := d.Begin(len(value)); err != nil {
 		return err
 	}
-	if len(value) < singleHeader || value[0] != 0xc3 || value[1] != 0x01 {
-		return &decode.Error{Reason: "the value does not begin with the marker C3 01 and a fingerprint"}
+	print, bad := fingerprint(value)
+	if bad != nil {
+		return bad
 	}
-	print := binary.LittleEndian.Uint64(value[2:])
 	p := d.programs[print]
 	if p == nil {
-		return &decode.Error{Reason: fmt.Sprintf("no schema with the fingerprint %016x is given", print), Pos: 2}
+		return unknownFingerprint(print)
 	}
 	return d.message(p, value, singleHeader)
 }

@@ -70,6 +70,7 @@ func (f csvFormat) NewDecoder(payload *arrow.Schema) (decode.Decoder, error) {
 			names = append(names, field.Name)
 		}
 	}
+	d.names = names
 	for _, n := range names {
 		field, have := payload.FieldsByName(n)
 		if !have {
@@ -79,7 +80,7 @@ func (f csvFormat) NewDecoder(payload *arrow.Schema) (decode.Decoder, error) {
 		if arrow.IsNested(field[0].Type.ID()) {
 			return nil, fmt.Errorf("%w: a field of CSV cannot fill column %q of type %s", ErrSpec, n, field[0].Type)
 		}
-		d.fields = append(d.fields, csvField{name: n, key: appendString(nil, []byte(n))})
+		d.fields = append(d.fields, csvField{name: n, key: decode.AppendString(nil, n)})
 	}
 	return d, nil
 }
@@ -94,6 +95,7 @@ type csvField struct {
 type csvDecoder struct {
 	*decode.JSON
 	o      CSVOptions
+	names  []string // of all fields
 	fields []csvField
 	object []byte
 	text   []byte // the field, without its quotes
@@ -103,14 +105,9 @@ func (d *csvDecoder) Append(value []byte) error {
 	if value == nil {
 		return d.JSON.Append(nil)
 	}
-	if !utf8.Valid(value) {
-		return &decode.Error{Reason: "the line is not UTF-8"}
+	if err := d.write(value); err != nil {
+		return err
 	}
-	d.object = append(d.object[:0], '{')
-	if bad := d.line(value); bad != nil {
-		return bad
-	}
-	d.object = append(d.object, '}')
 	err := d.JSON.Append(d.object)
 	var bad *decode.Error
 	if errors.As(err, &bad) {
@@ -122,6 +119,19 @@ func (d *csvDecoder) Append(value []byte) error {
 		}
 	}
 	return err
+}
+
+// write makes the object of a line.
+func (d *csvDecoder) write(value []byte) error {
+	if !utf8.Valid(value) {
+		return &decode.Error{Reason: "the line is not UTF-8"}
+	}
+	d.object = append(d.object[:0], '{')
+	if bad := d.line(value); bad != nil {
+		return bad
+	}
+	d.object = append(d.object, '}')
+	return nil
 }
 
 // line reads all fields.
@@ -148,7 +158,7 @@ func (d *csvDecoder) line(b []byte) *decode.Error {
 				d.object = append(d.object, ',')
 			}
 			d.object = append(append(d.object, f.key...), ':')
-			d.object = appendString(d.object, d.text)
+			d.object = decode.AppendString(d.object, d.text)
 		}
 		if next == len(b) {
 			if n+1 < len(d.fields) {
@@ -188,21 +198,4 @@ func (d *csvDecoder) field(b []byte, i int) (quoted bool, next int, bad *decode.
 		return true, next, nil
 	}
 	return true, 0, &decode.Error{Reason: "a quoted field has no end", Pos: i}
-}
-
-// appendString writes text as a JSON string.
-func appendString(dst, text []byte) []byte {
-	const hex = "0123456789abcdef"
-	dst = append(dst, '"')
-	for _, c := range text {
-		switch {
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c < ' ':
-			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		default:
-			dst = append(dst, c)
-		}
-	}
-	return append(dst, '"')
 }

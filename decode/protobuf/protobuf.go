@@ -68,12 +68,13 @@ func (f *plain) NewDecoder(payload *arrow.Schema) (decode.Decoder, error) {
 	if p.bad != nil {
 		return nil, fmt.Errorf("%w: it does not go with the table: %w", ErrSchema, p.bad)
 	}
-	return &plainDecoder{decoder: decoder{Batch: b}, plan: p}, nil
+	return &plainDecoder{decoder: decoder{Batch: b}, descriptor: f.message, plan: p}, nil
 }
 
 type plainDecoder struct {
 	decoder
-	plan *plan
+	descriptor pr.MessageDescriptor
+	plan       *plan
 }
 
 func (d *plainDecoder) Append(value []byte) error {
@@ -204,17 +205,9 @@ func (d *registeredDecoder) Append(value []byte) error {
 func (d *registeredDecoder) change(id int, head []byte) error {
 	p := d.plans[string(head)]
 	if p == nil {
-		file, err := d.schemas.ByID(id)
+		m, err := d.descriptor(id, head)
 		if err != nil {
 			return err
-		}
-		index, _, bad := readIndex(head)
-		if bad != nil {
-			return bad
-		}
-		m, err := at(file, index)
-		if err != nil {
-			return &decode.Error{Reason: fmt.Sprintf("schema id %d: %v", id, err), Pos: confluent.HeaderSize}
 		}
 		if len(d.plans) >= maxPlans {
 			clear(d.plans)
@@ -224,4 +217,21 @@ func (d *registeredDecoder) change(id int, head []byte) error {
 	}
 	d.last, d.plan = string(head), p
 	return nil
+}
+
+// descriptor finds the message that the head of a value names.
+func (d *registeredDecoder) descriptor(id int, head []byte) (pr.MessageDescriptor, error) {
+	file, err := d.schemas.ByID(id)
+	if err != nil {
+		return nil, err
+	}
+	index, _, bad := readIndex(head)
+	if bad != nil {
+		return nil, bad
+	}
+	m, err := at(file, index)
+	if err != nil {
+		return nil, &decode.Error{Reason: fmt.Sprintf("schema id %d: %v", id, err), Pos: confluent.HeaderSize}
+	}
+	return m, nil
 }

@@ -142,15 +142,27 @@ func (d *Decoder) Begin(partition int32, batch record.BatchHeader) {
 // AppendRecord decodes one record into one row. On error nothing is appended: decode.ErrFiltered for a record that is to
 // be no row, a *decode.Error for a bad one, a *FatalError when the run is to end.
 func (d *Decoder) AppendRecord(rec *record.Record) error {
-	d.ev.rec, d.ev.value, d.ev.buf = rec, rec.Value, d.ev.buf[:0]
-	if d.where != nil && d.early {
-		if err := d.filter(); err != nil {
-			return err
-		}
+	if err := d.meet(rec); err != nil {
+		return err
 	}
+	return d.append(rec.Value)
+}
+
+// meet takes a record up, and asks a filter that looks at the record alone.
+func (d *Decoder) meet(rec *record.Record) error {
+	d.ev.rec, d.ev.buf = rec, d.ev.buf[:0]
+	if d.where != nil && d.early {
+		return d.filter()
+	}
+	return nil
+}
+
+// append makes the row of the record that was met, from its value as JSON.
+func (d *Decoder) append(value []byte) error {
+	d.ev.value = value
 	if d.opaque {
 		d.json.AppendOpen()
-	} else if err := d.json.Append(rec.Value); err != nil {
+	} else if err := d.json.Append(value); err != nil {
 		return err
 	}
 	err := error(nil)

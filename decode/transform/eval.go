@@ -12,6 +12,8 @@ import (
 
 	"github.com/jmespath-community/go-jmespath/pkg/interpreter"
 	"github.com/jmespath-community/go-jmespath/pkg/parsing"
+
+	"github.com/ledgerlake/ledgerlake/decode"
 )
 
 // evaluator runs nodes for one record.
@@ -20,6 +22,7 @@ type evaluator struct {
 	fields func(mark int) []byte // captured fields
 	value  []byte                // the whole value
 	buf    []byte                // texts that are made, until the next record
+	times  bool                  // times come as text, since the format knows them as such
 	caller interpreter.FunctionCaller
 }
 
@@ -70,6 +73,9 @@ func (e *evaluator) function(n *node) (value, error) {
 	case opToNumber:
 		return e.toNumber(v), nil
 	}
+	if v.kind == str && e.times {
+		return e.time(n, v)
+	}
 	if v.kind != number {
 		return value{}, &typeError{"the function wants a number"}
 	}
@@ -87,6 +93,21 @@ func (e *evaluator) function(n *node) (value, error) {
 		return wholeValue(whole * 1000), nil
 	}
 	return e.iso8601(whole, n.unit)
+}
+
+// time takes a time as it is, where a function would make one of a number: kafka-delta-ingest shows times of Avro as
+// numbers, and its transforms turn them into times.
+func (e *evaluator) time(n *node, v value) (value, error) {
+	var s []byte
+	s, e.buf = v.chars(e.buf)
+	at, err := time.Parse(time.RFC3339Nano, string(s))
+	if err != nil {
+		return value{}, &typeError{"the function wants a time"}
+	}
+	if n.op == opMillisToMicros {
+		return wholeValue(at.UnixMicro()), nil
+	}
+	return e.iso8601(at.UnixMicro(), 1000)
 }
 
 // iso8601 writes a time as kafka-delta-ingest does: with as many digits behind the second as it has, by threes.
@@ -332,7 +353,7 @@ func appendTree(dst []byte, v any) ([]byte, error) {
 				dst = append(dst, ',')
 			}
 			first = false
-			dst = append(appendQuoted(dst, []byte(k)), ':')
+			dst = append(decode.AppendString(dst, []byte(k)), ':')
 			var err error
 			if dst, err = appendTree(dst, v[k]); err != nil {
 				return dst, err

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/ledgerlake/ledgerlake/decode"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -124,7 +125,7 @@ func appendBytes(dst, b []byte, toBinary bool) ([]byte, bool) {
 		dst = base64.StdEncoding.AppendEncode(dst, b)
 		return append(dst, '"'), true
 	}
-	return appendQuoted(dst, b), utf8.Valid(b)
+	return decode.AppendString(dst, b), utf8.Valid(b)
 }
 
 // object is the record as trees see it.

@@ -7,6 +7,8 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 	"unsafe"
+
+	"github.com/ledgerlake/ledgerlake/decode"
 )
 
 // kind is the type of a value.
@@ -157,7 +159,7 @@ func (v value) appendJSON(dst []byte) []byte {
 	case v.raw != nil:
 		return append(dst, v.raw...)
 	case v.kind == str:
-		return appendQuoted(dst, v.text)
+		return decode.AppendString(dst, v.text)
 	case v.kind == number && v.exact:
 		return strconv.AppendInt(dst, v.whole, 10)
 	case v.kind == number:
@@ -166,23 +168,6 @@ func (v value) appendJSON(dst []byte) []byte {
 		return strconv.AppendBool(dst, v.yes)
 	}
 	return append(dst, "null"...)
-}
-
-// appendQuoted appends a JSON string. The text is UTF-8.
-func appendQuoted(dst, s []byte) []byte {
-	const hex = "0123456789abcdef"
-	dst = append(dst, '"')
-	for _, c := range s {
-		switch {
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c < ' ':
-			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		default:
-			dst = append(dst, c)
-		}
-	}
-	return append(dst, '"')
 }
 
 // member gives a member of an object by its name, the last one of that name.

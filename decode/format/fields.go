@@ -1,0 +1,77 @@
+package format
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ledgerlake/ledgerlake/decode"
+	"github.com/ledgerlake/ledgerlake/decode/confluent"
+)
+
+var (
+	_ decode.FieldReader = (*csvDecoder)(nil)
+	_ decode.FieldReader = (*registeredJSONDecoder)(nil)
+	_ decode.FieldReader = (*gunzip)(nil)
+)
+
+// fieldsFunc is a decode.Fields without a state of its own.
+type fieldsFunc func(dst, value []byte) ([]byte, error)
+
+// AppendJSON implements decode.Fields.
+func (f fieldsFunc) AppendJSON(dst, value []byte) ([]byte, error) { return f(dst, value) }
+
+// NewFields implements decode.FieldReader. All fields of a line are text.
+func (d *csvDecoder) NewFields(need, also []string) (decode.Fields, error) {
+	own := &csvDecoder{o: d.o}
+	for _, name := range d.names {
+		f := csvField{name: name}
+		if need == nil || slices.Contains(need, name) || slices.Contains(also, name) {
+			f.key = decode.AppendString(nil, name)
+		}
+		own.fields = append(own.fields, f)
+	}
+	for _, name := range need {
+		if !slices.Contains(d.names, name) {
+			return nil, fmt.Errorf("%w: the lines have no field %q, only %q", ErrSpec, name, d.names)
+		}
+	}
+	return fieldsFunc(func(dst, value []byte) ([]byte, error) {
+		if err := own.write(value); err != nil {
+			return dst, err
+		}
+		return append(dst, own.object...), nil
+	}), nil
+}
+
+// NewFields implements decode.FieldReader: a value is JSON behind its schema id, and is given whole.
+func (d *registeredJSONDecoder) NewFields(_, _ []string) (decode.Fields, error) {
+	return fieldsFunc(func(dst, value []byte) ([]byte, error) {
+		if _, bad := confluent.ID(value); bad != nil {
+			return dst, bad
+		}
+		return append(dst, value[confluent.HeaderSize:]...), nil
+	}), nil
+}
+
+// NewFields implements decode.FieldReader where the format below does.
+func (g *gunzip) NewFields(need, also []string) (decode.Fields, error) {
+	below := decode.Fields(fieldsFunc(func(dst, value []byte) ([]byte, error) { return append(dst, value...), nil })) // of JSON
+	if _, ok := g.Decoder.(*decode.JSON); !ok {
+		reader, ok := g.Decoder.(decode.FieldReader)
+		if !ok {
+			return nil, fmt.Errorf("%w: the values have no fields", ErrSpec)
+		}
+		var err error
+		if below, err = reader.NewFields(need, also); err != nil {
+			return nil, err
+		}
+	}
+	var z inflater
+	return fieldsFunc(func(dst, value []byte) ([]byte, error) {
+		plain, bad := z.inflate(value)
+		if bad != nil {
+			return dst, bad
+		}
+		return below.AppendJSON(dst, plain)
+	}), nil
+}
