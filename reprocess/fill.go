@@ -108,11 +108,12 @@ func keepRows(in []Record, filter transform.Spec, topic string) ([]Record, error
 func (f *filling) plain() bool { return f.values == nil && f.spec.Empty() }
 
 func (f *filling) newDecoder(payload *arrow.Schema) (decode.Decoder, error) {
+	raw := payload.NumFields() == 0
 	return transform.Wrap(func(payload *arrow.Schema) (decode.Decoder, error) {
 		switch {
 		case f.values != nil:
 			return f.values.NewDecoder(payload)
-		case payload.NumFields() == 0:
+		case raw:
 			return decode.NewRaw(), nil
 		}
 		return decode.ForTable(payload)

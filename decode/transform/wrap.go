@@ -15,16 +15,24 @@ import (
 // Wrap makes a decoder of the payload columns with a Spec around it. JSON is transformed while it is decoded. Of another
 // format, a decoder that makes gives fills the columns that the Spec leaves alone, and expressions look at the fields of
 // a value as JSON (decode.FieldReader).
+//
+// What kind of decoder makes gives must not depend on the columns.
 func Wrap(makes func(payload *arrow.Schema) (decode.Decoder, error), payload *arrow.Schema, spec Spec, topic string) (decode.Decoder, error) {
-	dec, err := makes(payload)
-	if err != nil || spec.Empty() {
-		return dec, err
-	}
-	if j, ok := dec.(*decode.JSON); ok {
-		return New(j, spec, topic, spec.opaque(payload))
+	if spec.Empty() {
+		return makes(payload)
 	}
 	if err := spec.Validate(); err != nil {
 		return nil, err
+	}
+	dec, err := makes(arrow.NewSchema(nil, nil)) // a column that the Spec fills need not go with the values
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := dec.(*decode.JSON); ok {
+		if dec, err = makes(payload); err != nil {
+			return nil, err
+		}
+		return New(dec.(*decode.JSON), spec, topic, spec.opaque(payload))
 	}
 	return newBeside(makes, payload, spec, topic)
 }
