@@ -166,6 +166,10 @@ queue: ## clients of a log that is killed, stopped and has disk errors, judged b
 stores: services ## many writers of one table on each log store; LEDGERLAKE_COMMITS=60 for a long run
 	$(GO) test -count=1 -timeout 20m -v ./test/stores
 
+.PHONY: ingest-matrix
+ingest-matrix: services ## every format and number of partitions through all that goes wrong in a topic's life, on a real Kafka (minutes)
+	LEDGERLAKE_MATRIX=1 $(GO) test -count=1 -timeout 30m -v -run TestIngestMatrix ./test/e2e
+
 .PHONY: e2e-spark
 e2e-spark: ## Spark reads our tables and we read Spark's (slow: a JVM and about 500 MB of packages)
 	test/services/spark.sh prepare
