@@ -1,6 +1,7 @@
 package avro_test
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
 
@@ -37,6 +38,15 @@ func FuzzMessage(f *testing.F) {
 			if a.Len() != rows || taken == nil != (rows == 1) {
 				t.Fatalf("column %d has %d rows, want %d (%v)", i, a.Len(), rows, taken)
 			}
+		}
+		// What expressions see of it is JSON, or it is as bad.
+		fields, err := d.(decode.FieldReader).NewFields(nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := fields.AppendJSON(nil, value)
+		if err != nil && !errors.As(err, &bad) || err == nil && !json.Valid(text) {
+			t.Fatalf("the fields are %s (%v)", text, err)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package protobuf_test
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
 
@@ -25,6 +26,15 @@ func FuzzMessage(f *testing.F) {
 			if a.Len() != rows || taken == nil != (rows == 1) {
 				t.Fatalf("column %d has %d rows, want %d (%v)", i, a.Len(), rows, taken)
 			}
+		}
+		// What expressions see of it is JSON, or it is as bad.
+		fields, err := d.(decode.FieldReader).NewFields(nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := fields.AppendJSON(nil, framed(id, order, value))
+		if err != nil && !errors.As(err, &bad) || err == nil && !json.Valid(text) {
+			t.Fatalf("the fields are %s (%v)", text, err)
 		}
 	})
 }
