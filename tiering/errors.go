@@ -23,7 +23,7 @@ type GapError struct {
 
 func (e *GapError) Error() string {
 	return fmt.Sprintf("%s: the table ends at offset %d and the log begins at %d: %d offsets were dropped by retention before they were tiered; "+
-		"restore them in the log, or set the gap policy to earliest to go on without them", e.TP, e.LakeEnd, e.LogStart, e.LogStart-e.LakeEnd)
+		"restore them in the log, or go on without them with --on-gap earliest or latest", e.TP, e.LakeEnd, e.LogStart, e.LogStart-e.LakeEnd)
 }
 
 // AheadError says that the table stands beyond the end of the log.

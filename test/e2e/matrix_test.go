@@ -101,7 +101,8 @@ func newStage(t *testing.T, addr, format string, partitions int32) *stage {
 	}
 	harness.CreateTopic(t, addr, s.topic, partitions)
 	var err error
-	s.cl, err = kgo.NewClient(kgo.SeedBrokers(addr), kgo.DefaultProduceTopic(s.topic), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	s.cl, err = kgo.NewClient(kgo.SeedBrokers(addr), kgo.DefaultProduceTopic(s.topic), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.UnknownTopicRetries(-1)) // of one that is made again
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,9 +306,8 @@ func (s *stage) makeAgain(t *testing.T) {
 		return err
 	})
 	s.cl.PurgeTopicsFromClient(s.topic)
-	held := s.at
 	was := map[harness.Position]int{}
-	for n, at := range held {
+	for n, at := range s.at {
 		was[at] = n
 	}
 	for p := range int32(s.partitions()) {
