@@ -59,8 +59,8 @@ func (j *Job) learn(have map[string]string) (err error) {
 		return err
 	case j.pool != nil && j.cfg.Transform == nil && len(j.cfg.Spec.Command) == 0 && !strings.HasPrefix(f.Name, format.JSON):
 		return errors.Join(fmt.Errorf("%w: its expressions read JSON, and the values of %s are %s: use a command that reads them", ErrSpec, j.cfg.Topic, f.Name), f.Close())
-	case j.pool != nil && !strings.HasPrefix(f.Name, format.JSON) && spec.LooksAtValues():
-		return errors.Join(fmt.Errorf("%w: the filter of the source's table looks at values that are %s: no job that changes values can leave out the same records", ErrSpec, f.Name), f.Close())
+	case (j.pool != nil || !j.isTable()) && spec.LooksAtValues():
+		return errors.Join(fmt.Errorf("%w: the filter of the source's table looks at values that are %s: only a job that makes the same rows can leave out the same records", ErrSpec, f.Name), f.Close())
 	case j.pool != nil || !j.isTable():
 		return f.Close()
 	}
