@@ -207,7 +207,7 @@ func (s *session) join(ctx context.Context, partition int32, snap *deltalog.Snap
 		return err
 	}
 	s.parts[partition] = member{gen: s.fetch.add(partition, next, target)}
-	if next < b.Stable {
+	if target < 0 && next < b.Stable { // a bounded run commits at its end
 		s.backlog[partition] = b.Stable
 	}
 	return nil
