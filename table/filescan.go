@@ -280,30 +280,28 @@ func (f *fileScan) ready() error {
 
 // read gives the next rows of the unit, not yet filtered, at least one.
 func (f *fileScan) read() (arrow.RecordBatch, error) {
-	for {
-		if f.left == 0 {
-			f.closeGroup()
-			if err := f.nextGroup(); err != nil {
-				return nil, err
-			}
+	if f.left == 0 {
+		f.closeGroup()
+		if err := f.nextGroup(); err != nil {
+			return nil, err
 		}
-		if len(f.leaves) == 0 {
-			n := min(f.left, int64(f.s.opts.BatchRows))
-			f.left -= n
-			f.at += n
-			return f.shape(nil, n)
-		}
-		rb, err := f.rows.next(min(f.left, f.batch))
-		if err != nil {
-			return nil, fmt.Errorf("read row group %d, %d rows before its end: %w", f.group-1, f.left, err)
-		}
-		n := min(rb.NumRows(), f.left)
+	}
+	if len(f.leaves) == 0 {
+		n := min(f.left, int64(f.s.opts.BatchRows))
 		f.left -= n
 		f.at += n
-		out, err := f.shape(rb, n)
-		rb.Release()
-		return out, err
+		return f.shape(nil, n)
 	}
+	rb, err := f.rows.next(min(f.left, f.batch))
+	if err != nil {
+		return nil, fmt.Errorf("read row group %d, %d rows before its end: %w", f.group-1, f.left, err)
+	}
+	n := min(rb.NumRows(), f.left)
+	f.left -= n
+	f.at += n
+	out, err := f.shape(rb, n)
+	rb.Release()
+	return out, err
 }
 
 // nextGroup opens the next row group that can hold rows of the scan.

@@ -267,7 +267,6 @@ func (l *leafReader) lookAhead() error {
 // nextPage opens the next page that has slots. Pages of a flat leaf that lie within the skip next rows are passed
 // over, and their rows counted.
 func (l *leafReader) nextPage(skip int) (passed int, err error) {
-	const indexPage = 1
 	for {
 		if l.slots == 0 || l.done() {
 			return passed, damaged("column %q ends early: %d values are missing", l.name, l.slots)

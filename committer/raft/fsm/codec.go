@@ -43,12 +43,6 @@ func (w *writer) bool(v bool) {
 		w.b = append(w.b, 0)
 	}
 }
-func (w *writer) strs(s []string) {
-	w.count(len(s))
-	for _, x := range s {
-		w.str(x)
-	}
-}
 
 func (w *writer) sums(s []Sum) {
 	w.count(len(s))
