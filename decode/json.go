@@ -88,7 +88,6 @@ type JSON struct {
 	message  []byte  // the last one, for them
 	unknown  []string
 	deferred []*Target
-	open     int     // of them, those that the last row was not given
 	rescue   *Target // takes the fields of a message that no column takes
 	rescued  []byte
 

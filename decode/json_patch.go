@@ -50,7 +50,6 @@ func (d *JSON) Captured(i int) []byte {
 
 // unmark forgets what was captured and set of the message before.
 func (d *JSON) unmark(message []byte) {
-	d.open = len(d.deferred)
 	if len(d.marks) == 0 {
 		return
 	}
@@ -151,9 +150,6 @@ func (d *JSON) Defer(t *Target) {
 
 // Settle makes null what was left open of the last row.
 func (d *JSON) Settle() {
-	if d.open == 0 {
-		return
-	}
 	for _, t := range d.deferred {
 		if t.leaf().col.Len() == d.rows {
 			continue
@@ -246,9 +242,6 @@ func (d *JSON) place(t *Target, size int) error {
 	d.used += size
 	row := d.rows - 1
 	filled := t.leaf().col.Len() > row
-	if !filled && t.leaf().late {
-		d.open--
-	}
 	for i, n := range t.path[:len(t.path)-1] {
 		switch {
 		case n.st.Len() == row: // it was left open
