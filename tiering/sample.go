@@ -89,7 +89,7 @@ func sample(ctx context.Context, src broker.Source, topic string, cfg SampleConf
 				break
 			}
 		}
-		got, err := src.Fetch(ctx, ranges, broker.FetchOptions{MinBytes: 1, MaxWait: min(cfg.Settle, 500*time.Millisecond), Isolation: broker.ReadCommitted})
+		got, err := src.Fetch(ctx, ranges, broker.FetchOptions{MinBytes: 1, MaxBytes: 16 << 20, MaxWait: min(cfg.Settle, 500*time.Millisecond), Isolation: broker.ReadCommitted})
 		if err != nil {
 			return nil, err
 		}

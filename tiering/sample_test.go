@@ -23,7 +23,7 @@ func TestSample(t *testing.T) {
 	if err != nil || len(values) == 0 || waits != 1 {
 		t.Fatalf("%d values, %v, waited %d times", len(values), err, waits)
 	}
-	if values, err = tiering.Sample(t.Context(), r.log, "orders", tiering.SampleConfig{UntilEnd: true, Settle: time.Hour}); err != nil || len(values) != 10 {
-		t.Fatalf("a bounded look at 10 records gives %d, %v", len(values), err)
+	if values, err = tiering.Sample(t.Context(), r.log, "orders", tiering.SampleConfig{UntilEnd: true, Settle: time.Hour}); err != nil || len(values) != 20 {
+		t.Fatalf("a bounded look at 20 records gives %d, %v", len(values), err)
 	}
 }
