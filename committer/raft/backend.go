@@ -213,7 +213,7 @@ func (n *Node) Member(_ context.Context, q *rpc.MemberRequest) (*rpc.MemberReply
 	case "promote":
 		err = n.promote(id)
 	case "remove":
-		err = n.raft.RemoveServer(id, 0, memberLimit).Error()
+		err = n.await(n.raft.RemoveServer(id, 0, memberLimit))
 	case "transfer":
 		err = n.transfer(id)
 	default:
@@ -245,9 +245,9 @@ func (n *Node) join(id hraft.ServerID, address hraft.ServerAddress, voter bool) 
 		}
 	}
 	if voter { // only when the members are still those that were looked at
-		return n.raft.AddVoter(id, address, conf.Index(), memberLimit).Error()
+		return n.await(n.raft.AddVoter(id, address, conf.Index(), memberLimit))
 	}
-	return n.raft.AddNonvoter(id, address, conf.Index(), memberLimit).Error()
+	return n.await(n.raft.AddNonvoter(id, address, conf.Index(), memberLimit))
 }
 
 // promote gives a member a vote.
@@ -256,7 +256,7 @@ func (n *Node) promote(id hraft.ServerID) error {
 	if err != nil {
 		return err
 	}
-	return n.raft.AddVoter(s.ID, s.Address, 0, memberLimit).Error()
+	return n.await(n.raft.AddVoter(s.ID, s.Address, 0, memberLimit))
 }
 
 func (n *Node) member(id hraft.ServerID) (hraft.Server, error) {
@@ -275,7 +275,7 @@ func (n *Node) member(id hraft.ServerID) (hraft.Server, error) {
 // transfer lets another node lead: a named one, or the one that is furthest.
 func (n *Node) transfer(id hraft.ServerID) error {
 	if id == "" {
-		return n.raft.LeadershipTransfer().Error()
+		return n.await(n.raft.LeadershipTransfer())
 	}
 	s, err := n.member(id)
 	if err != nil {
@@ -287,5 +287,5 @@ func (n *Node) transfer(id hraft.ServerID) error {
 	if leader, _ := n.raft.LeaderWithID(); leader == s.Address {
 		return nil
 	}
-	return n.raft.LeadershipTransferToServer(s.ID, s.Address).Error()
+	return n.await(n.raft.LeadershipTransferToServer(s.ID, s.Address))
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	hraft "github.com/hashicorp/raft"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ledgerlake/ledgerlake/objstore"
@@ -42,6 +43,8 @@ type Config struct {
 
 	Logger     *slog.Logger          // default: discarded
 	Registerer prometheus.Registerer // nil: no metrics
+
+	stable func(hraft.StableStore) hraft.StableStore // of tests: what term and vote are written to
 }
 
 func (c Config) withDefaults() Config {

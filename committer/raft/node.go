@@ -42,6 +42,9 @@ type Node struct {
 	broken  chan struct{} // closed when the node stops by itself
 	failure error         // after broken: why
 	once    sync.Once     // of failure
+	down    chan struct{} // closed when the raft library has ended: see await
+	downErr error         // after down: how it ended
+	halted  sync.Once     // of down
 
 	mu   sync.Mutex
 	term *term // nil while another node leads
@@ -54,7 +57,7 @@ func Open(_ context.Context, cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{cfg: cfg, replica: &replica{state: fsm.New()}, notify: make(chan bool, 16), staged: semaphore.NewWeighted(stagedBudget), loads: semaphore.NewWeighted(stagedBudget),
-		metrics: newMetrics(), broken: make(chan struct{})}
+		metrics: newMetrics(), broken: make(chan struct{}), down: make(chan struct{})}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.replica.onBad = func(err error) {
 		cfg.Logger.Error("this node decides nothing from here on and cannot lead; it keeps the log and votes", "node", cfg.ID, "error", err)
@@ -90,10 +93,15 @@ func (n *Node) open() (err error) {
 	if err := n.bootstrap(snaps); err != nil {
 		return err
 	}
-	if n.raft, err = hraft.NewRaft(n.raftConfig(hlog), n.replica, n.log, n.log, snaps, n.trans); err != nil {
+	var stable hraft.StableStore = n.log
+	if n.cfg.stable != nil {
+		stable = n.cfg.stable(stable)
+	}
+	if n.raft, err = hraft.NewRaft(n.raftConfig(hlog), n.replica, n.log, stable, snaps, n.trans); err != nil {
 		return err
 	}
 	n.wg.Go(n.lead)
+	n.wg.Go(n.pace)
 	n.wg.Go(n.stopWhenBroken)
 	if err := n.metrics.register(n.cfg.Registerer, n); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
@@ -150,7 +158,7 @@ func (n *Node) stopWhenBroken() {
 	case <-n.ctx.Done():
 	case <-n.broken:
 		n.cfg.Logger.Error("stopped", "error", n.failure)
-		_ = n.raft.Shutdown().Error()
+		_ = n.halt()
 		select {
 		case n.notify <- false: // ends a term that the library no longer tells us of
 		case <-n.ctx.Done():
@@ -182,7 +190,7 @@ func (n *Node) Close() error {
 		n.server.Stop()
 	}
 	if n.raft != nil {
-		err = n.raft.Shutdown().Error()
+		err = n.halt()
 	}
 	if n.port != nil {
 		err = errors.Join(err, n.port.close())
@@ -198,6 +206,29 @@ func (n *Node) Close() error {
 		err = errors.Join(err, n.lock.Close())
 	}
 	return err
+}
+
+// halt ends the raft library and waits until nothing of it runs any more.
+func (n *Node) halt() error {
+	n.halted.Do(func() {
+		n.downErr = n.raft.Shutdown().Error()
+		close(n.down)
+	})
+	return n.downErr
+}
+
+// await waits for what the raft library was asked for. The library forgets entries that were committed and not yet applied
+// when it is shut down (raft 1.8.0: what lies in fsmMutateCh), so that nobody ever answers them: once it has ended, no
+// answer is one. The goroutine that waits for it then stays; a node is shut down once in its life.
+func (n *Node) await(f hraft.Future) error {
+	done := make(chan error, 1)
+	go func() { done <- f.Error() }()
+	select {
+	case err := <-done:
+		return err
+	case <-n.down:
+		return hraft.ErrRaftShutdown // it may have been decided: the log knows
+	}
 }
 
 // lockDir keeps a second process out, which would wait for the log's own lock without a word.

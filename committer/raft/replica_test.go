@@ -2,14 +2,19 @@ package raft
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	hraft "github.com/hashicorp/raft"
 
 	"github.com/ledgerlake/ledgerlake/committer/raft/fsm"
+	"github.com/ledgerlake/ledgerlake/objstore"
+	"github.com/ledgerlake/ledgerlake/objstore/mem"
 )
 
 // A node with an older program than the leader's, as in a rolling upgrade: it stops at the first entry that it does not know,
@@ -65,5 +70,49 @@ func TestSnapshotsOfANewerProgram(t *testing.T) {
 	}
 	if err := r.Restore(io.NopCloser(bytes.NewReader(image))); err != nil || r.failed() != nil || r.state.Table("t") == nil {
 		t.Errorf("one of this program = %v, %v", err, r.failed())
+	}
+}
+
+// A leader that is closed while entries are committed and not yet applied: the raft library never answers those. The node
+// ends all the same, and whoever waits is told that the outcome is open.
+func TestCloseBeforeEntriesAreApplied(t *testing.T) {
+	n, err := Open(t.Context(), Config{ID: "a", Dir: t.TempDir(), Listen: "127.0.0.1:0", Members: []Member{{ID: "a", Addr: "127.0.0.1:0"}},
+		OpenStore: func(context.Context, string) (objstore.Store, error) { return mem.New(), nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { return n.leading() != nil })
+	term := n.leading()
+	n.replica.mu.Lock() // entries are committed from here on, and not applied
+	var futures []future
+	for i := range 20 { // in batches of their own: the library takes up or forgets each
+		before := n.raft.AppliedIndex() // which counts what the library has queued for the state machine
+		futures = append(futures, term.apply(&fsm.Open{Table: fmt.Sprint("t", i), Replace: -1}))
+		waitFor(t, func() bool { return n.raft.AppliedIndex() > before })
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- n.Close() }()
+	waitFor(t, func() bool { return n.raft.State() == hraft.Shutdown })
+	n.replica.mu.Unlock()
+	told := 0
+	for _, f := range futures {
+		if _, err := f.wait(); err != nil {
+			told++
+		}
+	}
+	t.Logf("%d of %d entries were not answered by the library", told, len(futures))
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}
+
+func waitFor(t *testing.T, ok func() bool) {
+	t.Helper()
+	for !ok() {
+		select {
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
+		case <-time.After(time.Millisecond):
+		}
 	}
 }

@@ -46,7 +46,7 @@ func (n *Node) startTerm() (stop func()) {
 func (t *term) begin() {
 	for {
 		t.number = t.n.raft.CurrentTerm()
-		err := t.n.raft.Barrier(10 * time.Second).Error()
+		err := t.n.await(t.n.raft.Barrier(10 * time.Second))
 		if err == nil && t.n.raft.CurrentTerm() != t.number {
 			err = errors.New("the term changed meanwhile") // the barrier may be of another one
 		}
@@ -61,7 +61,7 @@ func (t *term) begin() {
 			return
 		}
 		if t.n.replica.failed() != nil { // another node may do better
-			_ = t.n.raft.LeadershipTransfer().Error()
+			_ = t.n.await(t.n.raft.LeadershipTransfer())
 		}
 		pause(t.ctx, 100*time.Millisecond)
 		if t.ctx.Err() != nil {
@@ -104,22 +104,22 @@ func (t *term) forget(r *runner) {
 
 // future is a command on its way.
 type future struct {
+	n     *Node
 	f     hraft.ApplyFuture
-	m     *metrics
 	start time.Time
 }
 
 // apply hands a command to the log; commands of one caller keep their order.
 func (t *term) apply(c fsm.Command) future {
-	return future{t.n.raft.Apply(fsm.Encode(c), 5*time.Second), t.n.metrics, time.Now()}
+	return future{t.n, t.n.raft.Apply(fsm.Encode(c), 5*time.Second), time.Now()}
 }
 
 // wait gives the result, once the command is applied here.
 func (f future) wait() (fsm.Result, error) {
-	if err := f.f.Error(); err != nil {
+	if err := f.n.await(f.f); err != nil {
 		return fsm.Result{}, fmt.Errorf("replicate: %w", err)
 	}
-	f.m.decide.Observe(time.Since(f.start).Seconds())
+	f.n.metrics.decide.Observe(time.Since(f.start).Seconds())
 	res, ok := f.f.Response().(fsm.Result)
 	if !ok {
 		return fsm.Result{}, fmt.Errorf("replicate: unexpected response %T", f.f.Response())
