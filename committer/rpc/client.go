@@ -122,14 +122,15 @@ func (h *Head) head() *Head { return h }
 // trouble is passing.
 func (c *Client) call(ctx context.Context, method string, req any, reply func() headed, done func(headed) error) error {
 	var last error
-	old := 0 // nodes in a row that do not have the call
+	old := 0  // nodes in a row that do not have the call
+	slow := 0 // tries that got no answer in their time
 	for try := 0; ctx.Err() == nil; try++ {
 		conn, addr, err := c.pick()
 		if err != nil {
 			return err
 		}
 		r := reply()
-		if err = c.once(ctx, conn, method, req, r); err == nil {
+		if err = c.once(ctx, conn, method, req, r, slow); err == nil {
 			old = 0
 			switch h := r.head(); {
 			case h.NotLeader:
@@ -143,6 +144,9 @@ func (c *Client) call(ctx context.Context, method string, req any, reply func() 
 			}
 		} else {
 			c.learn(addr, false, "")
+			if status.Code(err) == codes.DeadlineExceeded {
+				slow++
+			}
 			if status.Code(err) != codes.Unimplemented {
 				old = 0
 			} else if old++; old > 2*len(c.cfg.Addrs) {
@@ -158,8 +162,8 @@ func (c *Client) call(ctx context.Context, method string, req any, reply func() 
 	return fmt.Errorf("no answer from the committers %v: %w (last: %w)", c.cfg.Addrs, ctx.Err(), last)
 }
 
-func (c *Client) once(ctx context.Context, conn *grpc.ClientConn, method string, req, reply any) error {
-	ctx, cancel := context.WithTimeout(ctx, c.attempt(req))
+func (c *Client) once(ctx context.Context, conn *grpc.ClientConn, method string, req, reply any, slow int) error {
+	ctx, cancel := context.WithTimeout(ctx, c.attempt(req, slow))
 	defer cancel()
 	return conn.Invoke(ctx, "/"+service+"/"+method, req, reply)
 }
@@ -206,7 +210,7 @@ func (c *Client) Status(ctx context.Context) ([]*StatusReply, []error) {
 			c.mu.Unlock()
 			r := &StatusReply{}
 			if err == nil {
-				err = c.once(ctx, conn, "Status", &StatusRequest{}, r)
+				err = c.once(ctx, conn, "Status", &StatusRequest{}, r, 0)
 			}
 			if err != nil {
 				errs[i] = fmt.Errorf("%s: %w", addr, err)

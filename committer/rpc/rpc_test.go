@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -135,5 +136,39 @@ func TestOldNodesRefuseWhatTheyDoNotKnow(t *testing.T) {
 	large.Adds = nil
 	if v, err := tab.Commit(t.Context(), large); err != nil || v != 1 {
 		t.Errorf("a small append = %d, %v", v, err)
+	}
+}
+
+// slowGroup takes several times as long for a lease as a try lasts at first.
+type slowGroup struct {
+	Backend
+	takes time.Duration
+}
+
+func (g slowGroup) Lease(ctx context.Context, _ *LeaseRequest) (*LeaseReply, error) {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) < g.takes {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return &LeaseReply{Epoch: 7}, nil
+}
+
+// A lease is got from a group that is slower than a try: each one that is given up makes the next one longer.
+func TestLeaseOfASlowGroup(t *testing.T) {
+	const attempt = 50 * time.Millisecond
+	server := NewServer(slowGroup{takes: 3 * attempt})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = server.Serve(ln) }()
+	defer server.Stop()
+	c, err := NewClient(Config{Addrs: []string{ln.Addr().String()}, Attempt: attempt})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if epoch, err := c.Lease(t.Context(), LeaseRequest{Table: "/lake/events", App: "app", Partitions: []int32{0}}); err != nil || epoch != 7 {
+		t.Errorf("epoch %d, %v", epoch, err)
 	}
 }

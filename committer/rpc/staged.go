@@ -58,11 +58,15 @@ func (t *Table) unstage(ctx context.Context, r *CommitRequest) {
 	_ = t.store.Delete(ctx, r.Staged.Key)
 }
 
-// attempt is how long one try of a request may take: a leader reads and writes what is staged before it decides.
-func (c *Client) attempt(req any) time.Duration {
+// attempt is how long one try of a request may take: a leader reads and writes what is staged before it decides. A commit that
+// is sent again goes on waiting where the try before did. Anything else is done anew each time, so tries that were too short
+// get longer: else a slow group would only have more and more to do, and nobody would ever be there for an answer.
+func (c *Client) attempt(req any, slow int) time.Duration {
 	d := c.cfg.Attempt
 	if r, ok := req.(*CommitRequest); ok {
-		d += time.Duration(r.Staged.Size) * (time.Second / stageRate)
+		return d + time.Duration(r.Staged.Size)*(time.Second/stageRate)
 	}
-	return d
+	return d << min(slow, maxSlow)
 }
+
+const maxSlow = 5 // doublings
