@@ -50,11 +50,12 @@ func TestChangesThatAreRefused(t *testing.T) {
 	defer c.Close()
 	tab := c.Table("/lake/events")
 	for name, x := range map[string]deltalog.Commit{
-		"the whole table":   {Incarnation: "id", Operation: "RESTORE", ReadAll: true},
+		"metadata domains":  {Incarnation: "id", Operation: "RESTORE", Domains: make([]deltalog.DomainMetadata, 1)},
 		"no operation":      {Incarnation: "id"},
 		"no plan":           {Incarnation: "id", Operation: "OPTIMIZE", ReadVersion: -1},
 		"of whatever table": {Operation: "OPTIMIZE"},
-		"positions":         {Incarnation: "id", Operation: "WRITE", Txns: []deltalog.Txn{{AppID: "a"}}},
+		"no such position":  {Incarnation: "id", Operation: "RESTORE", Txns: []deltalog.Txn{{AppID: "a", Version: -2}}},
+		"two positions":     {Incarnation: "id", Operation: "RESTORE", Txns: []deltalog.Txn{{AppID: "a"}, {AppID: "a"}}},
 	} {
 		if _, err := tab.Change(context.Background(), x); !errors.Is(err, committer.ErrInvalidRequest) {
 			t.Errorf("%s: %v", name, err)
