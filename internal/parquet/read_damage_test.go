@@ -161,3 +161,34 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) { checkDamaged(t, b) })
 }
+
+// A page without a byte gives an error for its values, and none of the page before (I8).
+func TestEmptyPageHasNoValuesOfTheOneBefore(t *testing.T) {
+	l := &leafReader{}
+	l.name, l.kind, l.width = "a", kindInt32, 4
+	l.dict = dictionary{loaded: true, n: 1, data: []byte{7, 0, 0, 0}}
+	l.vals.mem = clean{memory.DefaultAllocator}
+	if err := l.openValues(encDictionary, []byte{1, 20 << 1, 0}); err != nil { // a run of 20 codes, of which 10 are used
+		t.Fatal(err)
+	}
+	if err := l.decode(10); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.openValues(encDictionary, nil); err != nil { // right when all its slots are null
+		t.Fatal(err)
+	}
+	if err := l.decode(10); !errors.Is(err, ErrDamaged) {
+		t.Fatalf("10 values of a page without a byte: %v, want ErrDamaged", err)
+	}
+}
+
+// A page header that its chunk cuts off is damage, wherever the cut is (I8).
+func TestHeaderThatIsCutOff(t *testing.T) {
+	whole := []byte{0x15, 0x00, 0x15, 0x02, 0x15, 0x02, 0x00}
+	for n := 1; n <= len(whole); n++ {
+		p := pages{src: sourceOf(whole[:n]), end: int64(n), ahead: int64(n)}
+		if _, err := p.header(); (n < len(whole)) != errors.Is(err, ErrDamaged) {
+			t.Errorf("%d bytes of a header of %d: %v", n, len(whole), err)
+		}
+	}
+}

@@ -76,6 +76,9 @@ func (p *pages) header() (pageHeader, error) {
 		if err == errShort && len(p.have) < mostHeader && p.at < p.end {
 			continue
 		}
+		if err == errShort {
+			err = damaged("it is cut off, or longer than %d bytes", mostHeader)
+		}
 		if err != nil {
 			return h, fmt.Errorf("page header %d bytes before the end of its chunk: %w", p.end-p.at+int64(len(p.have)), err)
 		}

@@ -11,7 +11,7 @@ func (l *leafReader) openValues(encoding int64, body []byte) (err error) {
 	if encoding == encPlainDictionary {
 		encoding = encDictionary
 	}
-	l.encoding, l.body, l.bit = encoding, body, 0
+	l.encoding, l.body, l.bit, l.codes = encoding, body, 0, hybrid{} // a page without a byte has no codes of the one before
 	l.delta, l.suffix, l.prev = deltaReader{group: l.delta.group[:0]}, deltaReader{group: l.suffix.group[:0]}, l.prev[:0]
 	integer := l.kind == kindInt32 || l.kind == kindInt64
 	switch {
