@@ -36,10 +36,11 @@ func (t *tierers) besideFiller(ctx context.Context, plan *topicPlan, tab *table.
 		return fmt.Errorf("%w; its log keeps everything: %w", filled, why)
 	}
 	t.log.Info("a job fills the table of this topic", "topic", plan.topic, "job", filled.FilledBy)
+	kept := map[int32]bool{}
 	tick := time.NewTicker(fillerEvery)
 	defer tick.Stop()
 	for {
-		if err := holdBeside(ctx, plan, snap); err != nil {
+		if err := t.holdBeside(ctx, plan, snap, kept); err != nil {
 			return err
 		}
 		select {
@@ -59,9 +60,14 @@ func (t *tierers) besideFiller(ctx context.Context, plan *topicPlan, tab *table.
 	}
 }
 
-// holdBeside moves the holds of all partitions to the positions of the job.
-func holdBeside(ctx context.Context, plan *topicPlan, snap *deltalog.Snapshot) error {
+// holdBeside moves the holds of the partitions to the positions of the job, but for those that it did not begin at the
+// first record of: what is before its beginning is in no table, so the log keeps it (I6), which is said once, as kept notes.
+func (t *tierers) holdBeside(ctx context.Context, plan *topicPlan, snap *deltalog.Snapshot, kept map[int32]bool) error {
 	parts, err := plan.source.Partitions(ctx, plan.topic)
+	if err != nil {
+		return err
+	}
+	job, err := reprocess.PlanOf(snap)
 	if err != nil {
 		return err
 	}
@@ -71,11 +77,43 @@ func holdBeside(ctx context.Context, plan *topicPlan, snap *deltalog.Snapshot) e
 		if !known {
 			continue
 		}
-		if err := plan.source.Hold(ctx, record.TopicPartition{Topic: plan.topic, Partition: p}, end); err != nil && !errors.Is(err, broker.ErrNoHold) {
+		tp := record.TopicPartition{Topic: plan.topic, Partition: p}
+		first, begun, err := holeBefore(ctx, plan, snap, job, tp)
+		switch {
+		case err != nil:
+			return fmt.Errorf("look for records of %s that are in no table: %w", tp, err)
+		case first < begun && !kept[p]:
+			t.log.Warn("the log keeps a partition: the job that fills its table began behind the first record, and what is before is in no table; delete these records if they are not wanted",
+				"topic", plan.topic, "partition", p, "job", job.Job, "from", first, "to", begun)
+			kept[p] = true
+			fallthrough
+		case first < begun:
+			continue
+		}
+		if err := plan.source.Hold(ctx, tp, end); err != nil && !errors.Is(err, broker.ErrNoHold) {
 			return fmt.Errorf("move the hold of partition %d: %w", p, err)
 		}
 	}
 	return nil
+}
+
+// holeBefore gives the offsets before the beginning of a job that are in the log and in no table: none when first is not
+// below begun. A partition that came behind the plan is read from its first record.
+func holeBefore(ctx context.Context, plan *topicPlan, snap *deltalog.Snapshot, job *reprocess.Plan, tp record.TopicPartition) (first, begun record.Offset, err error) {
+	for _, r := range job.Ranges {
+		if r.Partition == tp.Partition {
+			begun = r.From
+		}
+	}
+	b, err := plan.source.Bounds(ctx, tp)
+	if err != nil {
+		return 0, 0, err
+	}
+	first = b.Start
+	if own, ok := table.LakeEnd(snap, plan.app, tp.Partition); ok {
+		first = max(first, own) // tiering was here before
+	}
+	return first, begun, nil
 }
 
 // keepsRecords says why the rows that a job makes are not the records of this topic; nil when they are.

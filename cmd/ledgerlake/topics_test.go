@@ -240,3 +240,49 @@ func TestHoldFollowsTheJobThatFills(t *testing.T) {
 		t.Errorf("the table is the topic's again: %v", err)
 	}
 }
+
+// A job that fills the topic's table from the middle of the log on moves no hold: what is before is in no table. Once the
+// owner has deleted that, the hold follows (I6).
+func TestHoldStaysWhereTheJobBeganLate(t *testing.T) {
+	r := newTiererRig(t)
+	if err := r.log.SetTopicConfig(t.Context(), tieredTopic, broker.TopicConfig{Partitions: 1, Tiered: true, SegmentBytes: 1024, RetentionBytes: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 100 { // some segments
+		r.append(n)
+	}
+	j, err := reprocess.Open(t.Context(), reprocess.Config{Spec: reprocess.Spec{Name: "filler", Source: "log", Sink: "table", From: "0:60"}, Topic: tieredTopic, Log: r.log, Sink: r.store,
+		Schema:          arrow.NewSchema([]arrow.Field{{Name: "n", Type: arrow.PrimitiveTypes.Int64, Nullable: true}}, nil),
+		DeadLetterStore: func(context.Context) (objstore.Store, error) { return mem.New(), nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = j.Close() })
+	if err := j.Run(t.Context(), reprocess.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	plan := r.tierers.plan(tieredTopic)
+	begins := func() record.Offset {
+		snap, err := j.Sink().Refresh(t.Context())
+		if err == nil {
+			err = r.tierers.holdBeside(t.Context(), plan, snap, map[int32]bool{})
+		}
+		if err == nil {
+			err = r.log.EnforceRetention()
+		}
+		b, err2 := r.log.Bounds(t.Context(), record.TopicPartition{Topic: tieredTopic})
+		if err := errors.Join(err, err2); err != nil {
+			t.Fatal(err)
+		}
+		return b.Start
+	}
+	if at := begins(); at != 0 {
+		t.Fatalf("the log begins at %d: what is before 60 is in no table, and gone", at)
+	}
+	if _, err := r.log.DeleteRecords(t.Context(), record.TopicPartition{Topic: tieredTopic}, 60); err != nil {
+		t.Fatal(err)
+	}
+	if at := begins(); at <= 60 {
+		t.Errorf("the log begins at %d, and its table has all behind 60", at)
+	}
+}
