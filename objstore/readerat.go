@@ -7,8 +7,15 @@ import (
 	"io"
 )
 
+// IntoReader is a store that can read into the caller's memory. It has its objects near: reading them in small pieces
+// costs little.
+type IntoReader interface {
+	// ReadInto fills buf with the object's bytes at off, or says why not.
+	ReadInto(ctx context.Context, key string, off int64, buf []byte) error
+}
+
 // ReaderAt reads an object of known size as a file: what the Parquet reader asks for. Each ReadAt is one
-// GetRange, so a caller that reads small pieces should buffer.
+// ReadInto, or one GetRange where the store has no such thing, so a caller that reads small pieces should buffer.
 func ReaderAt(ctx context.Context, s Store, key string, size int64) io.ReaderAt {
 	return &readerAt{ctx: ctx, store: s, key: key, size: size}
 }
@@ -31,13 +38,22 @@ func (r *readerAt) ReadAt(p []byte, off int64) (int, error) {
 		}
 		return 0, io.EOF
 	}
-	b, err := r.store.GetRange(r.ctx, r.key, off, want)
-	if err != nil {
+	if err := r.fill(p[:want], off); err != nil {
 		return 0, fmt.Errorf("read %s at %d: %w", r.key, off, err)
 	}
-	n := copy(p, b)
-	if n < len(p) {
-		return n, io.EOF
+	if want < int64(len(p)) {
+		return int(want), io.EOF
 	}
-	return n, nil
+	return int(want), nil
+}
+
+func (r *readerAt) fill(p []byte, off int64) error {
+	if s, ok := r.store.(IntoReader); ok {
+		return s.ReadInto(r.ctx, r.key, off, p)
+	}
+	b, err := r.store.GetRange(r.ctx, r.key, off, int64(len(p)))
+	if err == nil && copy(p, b) < len(p) {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
 }

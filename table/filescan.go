@@ -17,7 +17,6 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
-	parquetfile "github.com/ledgerlake/ledgerlake/internal/parquet"
 	"github.com/ledgerlake/ledgerlake/internal/roaring"
 	"github.com/ledgerlake/ledgerlake/objstore"
 )
@@ -48,7 +47,7 @@ type fileScan struct {
 	consts   []arrow.Array
 	wants    []int // fields of the file to read, each once
 	leaves   []int // of them
-	source   parquetfile.Source
+	source   *io.SectionReader
 	streamed bool   // its columns are read in pieces
 	group    int    // next row group
 	start    int64  // its first row
@@ -100,7 +99,7 @@ func (s *scan) open(ctx context.Context, u *unit) (f *fileScan, err error) {
 			return nil, err
 		}
 	}
-	f = &fileScan{s: s, ctx: ctx, u: u, pq: pq, fr: fr, source: s.sourceOf(ctx, objKey, size), streamed: streamed}
+	f = &fileScan{s: s, ctx: ctx, u: u, pq: pq, fr: fr, source: at, streamed: streamed}
 	return f, f.bind()
 }
 

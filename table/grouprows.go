@@ -1,9 +1,7 @@
 package table
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -11,6 +9,7 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 
 	"github.com/ledgerlake/ledgerlake/internal/parquet"
+	"github.com/ledgerlake/ledgerlake/objstore"
 )
 
 // groupRows gives the rows of one row group, batch by batch. Most files are read by our own decoder; what it does not
@@ -24,6 +23,10 @@ type groupRows struct {
 	drop  int64 // rows of the library's to drop first
 }
 
+// nearPiece is how much of a column is read at once where that costs little: it is still in the processor's cache when it
+// is decoded.
+const nearPiece = 256 << 10
+
 // openGroup begins at a row of a group.
 func (f *fileScan) openGroup(group int, row int64) (*groupRows, error) {
 	g := &groupRows{f: f, group: group, at: row}
@@ -33,6 +36,9 @@ func (f *fileScan) openGroup(group int, row int64) (*groupRows, error) {
 	opts := parquet.ReadOptions{Allocator: recycled}
 	if f.streamed {
 		opts.Ahead = f.s.buffer
+	}
+	if _, near := f.s.t.Store.(objstore.IntoReader); near && (opts.Ahead == 0 || opts.Ahead > nearPiece) {
+		opts.Ahead = nearPiece
 	}
 	var err error
 	if g.own, err = parquet.OpenGroup(f.source, f.pq.MetaData(), f.fr.Manifest, group, f.wants, opts); err == nil {
@@ -116,15 +122,5 @@ func (g *groupRows) release() {
 	if g.lib != nil {
 		g.lib.Release()
 		g.lib = nil
-	}
-}
-
-// sourceOf gives a file's bytes to our decoder.
-func (s *scan) sourceOf(ctx context.Context, key string, size int64) parquet.Source {
-	return func(off, n int64) ([]byte, error) {
-		if off < 0 || n < 0 || off > size || n > size-off {
-			return nil, fmt.Errorf("%d bytes at %d of a file of %d: %w", n, off, size, io.ErrUnexpectedEOF)
-		}
-		return s.t.Store.GetRange(ctx, key, off, n)
 	}
 }

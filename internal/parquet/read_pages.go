@@ -4,14 +4,18 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"sync"
 
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
 )
 
-// Source gives n bytes of a file from off on, or an error. The bytes are the caller's.
-type Source func(off, n int64) ([]byte, error)
+// Source is a file. ReadAt fills all of what it is given, or says why not.
+type Source interface {
+	io.ReaderAt
+	Size() int64
+}
 
 // pages gives the pages of a chunk one after the other.
 type pages struct {
@@ -19,7 +23,8 @@ type pages struct {
 	at    int64  // of the file: first byte that was not asked for
 	end   int64  // of the chunk
 	ahead int64  // bytes to ask for at once, about
-	have  []byte // read and not used
+	buf   []byte // what is read goes here
+	have  []byte // the part of it that was not used
 	codec Codec
 	mem   allocator
 	body  []byte // of the last page, where it was compressed
@@ -36,7 +41,7 @@ const (
 // overread is the room behind a page's bytes that copies of short values may read.
 const overread = 32
 
-// more reads until n bytes are there.
+// more reads until n bytes are there. What it gave before is then no longer good.
 func (p *pages) more(n int64) error {
 	missing := n - int64(len(p.have))
 	if missing <= 0 {
@@ -46,19 +51,24 @@ func (p *pages) more(n int64) error {
 		return damaged("a chunk that ends at byte %d, %d too early", p.end, missing-(p.end-p.at))
 	}
 	missing = min(max(missing, p.ahead), p.end-p.at)
-	b, err := p.src(p.at, missing)
-	if err != nil {
-		return err
+	if size := p.src.Size(); p.at > size || missing > size-p.at { // before memory is taken for it
+		return damaged("a chunk that has %d bytes at %d, in a file of %d", missing, p.at, size)
 	}
-	if int64(len(b)) != missing {
-		return damaged("%d bytes at %d, want %d", len(b), p.at, missing)
+	kept := int64(len(p.have))
+	if kept+missing > int64(cap(p.buf)) {
+		buf := p.mem.AllocateDirty(int(kept + missing))
+		copy(buf, p.have)
+		p.mem.Free(p.buf)
+		p.buf = buf[:cap(buf)]
+	} else {
+		copy(p.buf[:kept], p.have)
+	}
+	p.have = p.buf[:kept]
+	if n, err := p.src.ReadAt(p.buf[kept:kept+missing], p.at); int64(n) < missing {
+		return fmt.Errorf("read %d bytes at %d: %w", missing, p.at, err)
 	}
 	p.at += missing
-	if len(p.have) == 0 {
-		p.have = b
-		return nil
-	}
-	p.have = append(p.have[:len(p.have):len(p.have)], b...)
+	p.have = p.buf[:kept+missing]
 	return nil
 }
 
@@ -165,7 +175,8 @@ var zstdDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 
 func (p *pages) close() {
 	p.mem.Free(p.body)
-	p.body, p.have = nil, nil
+	p.mem.Free(p.buf)
+	p.body, p.buf, p.have = nil, nil, nil
 }
 
 // levelBytes cuts the levels of a v1 page, which have their length in front, off its bytes.

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 
@@ -46,14 +44,7 @@ func (d *dirty) Free(b []byte) {
 	copy(b, bytes.Repeat([]byte{0xdb}, len(b)))
 }
 
-func sourceOf(b []byte) Source {
-	return func(off, n int64) ([]byte, error) {
-		if off < 0 || n < 0 || off > int64(len(b)) || n > int64(len(b))-off {
-			return nil, io.ErrUnexpectedEOF
-		}
-		return slices.Clone(b[off : off+n]), nil
-	}
-}
+func sourceOf(b []byte) Source { return bytes.NewReader(b) }
 
 // manifestOf opens a file and gives the types that the library reads it as.
 func manifestOf(b []byte) (fr *pqarrow.FileReader, err error) {

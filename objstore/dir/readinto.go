@@ -3,11 +3,14 @@ package dir
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
+
+	"github.com/ledgerlake/ledgerlake/objstore"
 )
 
-// ReadInto fills buf with the bytes at off, for readers of large objects that use their memory again.
+var _ objstore.IntoReader = (*Store)(nil)
+
+// ReadInto implements objstore.IntoReader, for readers of large objects that use their memory again.
 func (s *Store) ReadInto(ctx context.Context, key string, off int64, buf []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -25,7 +28,7 @@ func (s *Store) ReadInto(ctx context.Context, key string, off int64, buf []byte)
 		if err == nil || errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
-		return fmt.Errorf("get %s: %w", key, err)
+		return readError("get", key, err)
 	}
 	return nil
 }
