@@ -86,6 +86,7 @@ func OpenByTime(ctx context.Context, cfg ByTimeConfig) (b *ByTime, err error) {
 		return nil, fmt.Errorf("by time: %w: it has no timestamp, partition and offset columns", ErrNotReplayable)
 	}
 	one := cfg.Config
+	one.byPartition = true
 	one.MaxRows, one.Rate = 0, Rate{} // of all partitions together: Next keeps to them
 	if one.ReadAhead == 0 {
 		one.ReadAhead = 1
@@ -162,6 +163,7 @@ func (b *ByTime) addStream(ctx context.Context, w *widened, schema *arrow.Schema
 	if w.cfg.ReadAhead == 0 {
 		w.cfg.ReadAhead = 1
 	}
+	w.cfg.byPartition = true
 	first, err := open(ctx, w.cfg, w.snap)
 	if err != nil {
 		return err
@@ -199,7 +201,7 @@ func (b *ByTime) add(ctx context.Context, first *Cursor, one Config, like timed)
 	}
 	for _, id := range first.Partitions() {
 		own := one
-		own.Partitions = []int32{id}
+		own.Partitions, own.rowEnds = []int32{id}, first.rowEnds
 		cur, err := open(ctx, own, first.snap)
 		if err != nil {
 			return err

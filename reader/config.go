@@ -61,6 +61,9 @@ type Config struct {
 	// it takes one, so that short reads write nothing. Default 1 s.
 	LeaseTime, LeaseAfter time.Duration
 	Logger                *slog.Logger // default: discarded
+
+	byPartition bool                    // the partitions have to be known before they are read
+	rowEnds     map[int32]record.Offset // of the rows of the snapshot, where a cursor before has found them
 }
 
 // Gap is a run of offsets [From, To) of one partition that have no row.

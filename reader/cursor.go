@@ -34,13 +34,14 @@ func (p *part) done() bool { return p.next >= p.until }
 
 // Cursor reads one stream over lake and log. Make it with Open.
 type Cursor struct {
-	cfg    Config
-	snap   *deltalog.Snapshot // nil without a table
-	schema *arrow.Schema      // of the batches given
-	full   *arrow.Schema      // of the table, or the system columns alone
-	where  *where.Filter      // nil: all rows
-	keep   *where.Bound       // where, for rows of the log
-	byRows bool               // the table has places of records, and nobody's positions
+	cfg        Config
+	snap       *deltalog.Snapshot // nil without a table
+	schema     *arrow.Schema      // of the batches given
+	full       *arrow.Schema      // of the table, or the system columns alone
+	where      *where.Filter      // nil: all rows
+	keep       *where.Bound       // where, for rows of the log
+	positioned bool               // the table ends where the positions of App say
+	byRows     bool               // the table has places of records, and no positions to go by
 	// rowEnds are the ends of partitions where byRows is set: behind the last row of each.
 	rowEnds map[int32]record.Offset
 	parts   []*part // ascending by id
@@ -235,9 +236,10 @@ func (c *Cursor) takeSnapshot(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the table's log: %w", err)
 	}
+	old := c.snap
 	c.snap = snap
 	if c.byRows {
-		c.rowEnds, err = endsOfRows(ctx, c.cfg.Table, snap)
+		err = c.lookAtNewRows(ctx, old)
 	}
 	return err
 }

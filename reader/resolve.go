@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/ledgerlake/ledgerlake/broker"
-	"github.com/ledgerlake/ledgerlake/committer"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
 )
@@ -22,10 +19,7 @@ import (
 // resolve makes the partitions and turns From and Until into offsets. The snapshot is taken before the
 // log's bounds are asked for, so the lake end never lies above the log's end.
 func (c *Cursor) resolve(ctx context.Context) error {
-	if err := c.guessApp(); err != nil {
-		return err
-	}
-	if err := c.lookAtRows(ctx); err != nil {
+	if err := c.findPositions(ctx); err != nil {
 		return err
 	}
 	ids, err := c.partitions(ctx)
@@ -67,44 +61,6 @@ func (c *Cursor) checkTopic(ctx context.Context) error {
 	return err
 }
 
-// guessApp finds the writer whose positions to use: the only one that may fill the table, if it names one, else the
-// caller's, else the only one that there is.
-func (c *Cursor) guessApp() error {
-	if c.snap != nil {
-		c.cfg.App = committer.PositionsOf(c.snap, c.cfg.App)
-	}
-	if c.snap == nil || c.cfg.App != "" {
-		return nil
-	}
-	apps := map[string]bool{}
-	for id := range c.snap.Txns() {
-		if app, _, ok := splitAppID(id); ok {
-			apps[app] = true
-		}
-	}
-	switch names := slices.Sorted(maps.Keys(apps)); len(names) {
-	case 0: // nobody's positions: the table is read as a whole
-		return nil
-	case 1:
-		c.cfg.App = names[0]
-		return nil
-	default:
-		return fmt.Errorf("table was filled by several writers (%s): name one with --app", strings.Join(names, ", "))
-	}
-}
-
-func splitAppID(id string) (app string, partition int32, ok bool) {
-	i := strings.LastIndexByte(id, '-')
-	if i < 1 {
-		return "", 0, false
-	}
-	n, err := strconv.ParseInt(id[i+1:], 10, 32)
-	if err != nil || n < 0 {
-		return "", 0, false
-	}
-	return id[:i], int32(n), true
-}
-
 // partitions are those asked for, else all that the log or the table's positions know.
 func (c *Cursor) partitions(ctx context.Context) ([]int32, error) {
 	known := map[int32]bool{}
@@ -120,11 +76,9 @@ func (c *Cursor) partitions(ctx context.Context) ([]int32, error) {
 	for p := range c.rowEnds {
 		known[p] = true
 	}
-	if c.snap != nil {
-		for id := range c.snap.Txns() {
-			if app, p, ok := splitAppID(id); ok && app == c.cfg.App {
-				known[p] = true
-			}
+	if c.positioned {
+		for _, p := range table.Partitions(c.snap, c.cfg.App) {
+			known[p] = true
 		}
 	}
 	if len(c.cfg.Partitions) == 0 {

@@ -77,6 +77,7 @@ type Table struct {
 	Names Names // the system columns that the table has
 
 	cfg    Config
+	mapped bool         // Names are what the caller of Open says
 	pool   parquet.Pool // of the file writers
 	mu     sync.Mutex
 	newest *deltalog.Snapshot // of Open or the last Refresh
@@ -89,8 +90,15 @@ func Open(ctx context.Context, store objstore.Store, cfg Config) (*Table, error)
 	if err != nil {
 		return nil, fmt.Errorf("open table %s: %w", store.URL(), err)
 	}
-	return newTable(ctx, log, store, cfg)
+	t, err := newTable(ctx, log, store, cfg)
+	if err == nil {
+		t.mapped = cfg.Names != Names{}
+	}
+	return t, err
 }
+
+// Mapped says whether Names are what the caller of Open says, of a table that somebody else may have made.
+func (t *Table) Mapped() bool { return t.mapped }
 
 func newTable(ctx context.Context, log *deltalog.Log, store objstore.Store, cfg Config) (*Table, error) {
 	t := &Table{Log: log, Store: store, cfg: cfg}

@@ -1,7 +1,8 @@
 """Makes a Delta table as a Spark job fills it from a topic: sparklike.py TABLE COMMITS, records on standard input.
 
 The records are the rows of `ledgerlake read` of the log alone. Each commit has the next ones of every partition, in no
-order; the columns are those of Spark's Kafka source, under names of the job's own."""
+order; the columns are those of Spark's Kafka source, under names of the job's own. Each commit records
+its batch as txnAppId and txnVersion do, under a name that looks like a position of ours."""
 
 import base64
 import datetime
@@ -10,7 +11,7 @@ import random
 import sys
 
 import pyarrow as pa
-from deltalake import write_deltalake
+from deltalake import CommitProperties, Transaction, write_deltalake
 
 table, commits = sys.argv[1], int(sys.argv[2])
 rows = [json.loads(line) for line in sys.stdin]
@@ -23,4 +24,4 @@ for i in range(commits):
     write_deltalake(table, pa.Table.from_pylist([{
         "kafka_offset": r["_offset"], "kafka_partition": r["_partition"], "key": base64.b64decode(r["_key"]), "value": base64.b64decode(r["_value"]),
         "at": datetime.datetime.fromisoformat(r["_timestamp"].replace("Z", "+00:00")),
-    } for r in part], schema=schema), mode="append")
+    } for r in part], schema=schema), mode="append", commit_properties=CommitProperties(app_transactions=[Transaction("orders-job-1", i)]))
