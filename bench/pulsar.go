@@ -1,9 +1,11 @@
 package bench
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net"
 	"os"
 	"os/exec"
@@ -18,14 +20,11 @@ import (
 	"github.com/ledgerlake/ledgerlake/table"
 )
 
-const (
-	pulsarTopic = "public/default/bench"
-	pulsarSize  = 690 // bytes of a value, about
-)
+const pulsarTopic = "public/default/bench"
 
 // RunPulsar measures a topic of a real Pulsar on its way into a table, and its replay from there, beside Pulsar's own Java
 // reader on the same messages and beside the same messages on their way from a real Kafka; in turns, in one run. One
-// partition each, JSON values of about 690 bytes in batches.
+// partition each, the shop events of the other scenarios (Events), about 690 bytes of JSON, in batches.
 func RunPulsar(ctx context.Context, cfg Config) (r *Report, err error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -110,15 +109,40 @@ type pulsarWork struct {
 	report  *Report
 }
 
-// value is what PulsarTool writes as message i.
-func (w *pulsarWork) value(i int) []byte {
-	return fmt.Appendf(nil, `{"i":%d,"aborted":false,"pad":"%s"}`, i, strings.Repeat("x", pulsarSize-40))
+// events are the values of both logs, the same each time.
+func (w *pulsarWork) events() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		gen := NewEvents(w.Seed, start(), time.Millisecond)
+		for range w.Records {
+			if _, v := gen.Next(nil, nil); !yield(v) {
+				return
+			}
+		}
+	}
+}
+
+// write puts the values into a file, a line each.
+func (w *pulsarWork) write(file string) (err error) {
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	b := bufio.NewWriter(f)
+	for v := range w.events() {
+		_, _ = b.Write(append(v, '\n')) // Flush has the error
+		w.bytes += int64(len(v))
+	}
+	return b.Flush()
 }
 
 // fill writes the messages into both logs.
 func (w *pulsarWork) fill(ctx context.Context) error {
-	if _, err := w.pulsar.run(ctx, "java", w.pulsar.tool, "produce", w.pulsar.url, pulsarTopic, "0", fmt.Sprint(w.Records),
-		fmt.Sprintf("size=%d", pulsarSize), "batch=200"); err != nil {
+	file := filepath.Join(w.scratch, "values")
+	if err := w.write(file); err != nil {
+		return err
+	}
+	if _, err := w.pulsar.run(ctx, "java", w.pulsar.tool, "produce", w.pulsar.url, pulsarTopic, "0", fmt.Sprint(w.Records), "values="+file, "batch=200"); err != nil {
 		return fmt.Errorf("fill Pulsar: %w", err)
 	}
 	if err := w.kafka.createTopic(ctx, "bench", 1); err != nil {
@@ -129,9 +153,7 @@ func (w *pulsarWork) fill(ctx context.Context) error {
 		return err
 	}
 	defer p.Close()
-	for i := range w.Records {
-		v := w.value(i)
-		w.bytes += int64(len(v))
+	for v := range w.events() {
 		if err := p.Send(ctx, "bench", 0, nil, v); err != nil {
 			return err
 		}

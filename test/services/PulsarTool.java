@@ -1,4 +1,7 @@
+import java.io.BufferedReader;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.HashMap;
@@ -19,6 +22,7 @@ import org.apache.pulsar.client.impl.MessageIdImpl;
  *
  *   produce URL TOPIC FIRST COUNT [OPTION=VALUE...]   messages FIRST..FIRST+COUNT-1, whose values name their number
  *       size=BYTES batch=N codec=LZ4 chunk=BYTES keys=N nulls=EVERY txn=SIZE (each third is aborted) rate=PER_SECOND
+ *       values=FILE (message i has its line i instead)
  *   read URL TOPIC[,TOPIC...]                         all messages of partitions, a line each, one partition after another
  *   rate URL TOPIC [warm=PASSES]                      reads them and prints messages, value bytes, seconds and CPU seconds;
  *                                                     of the pass behind so many others
@@ -83,7 +87,8 @@ public class PulsarTool {
         String pad = "x".repeat(Math.max(0, size - 40));
         AtomicReference<Throwable> failed = new AtomicReference<>();
         Semaphore open = new Semaphore(50000);
-        try (Producer<byte[]> p = b.create()) {
+        try (Producer<byte[]> p = b.create();
+                BufferedReader values = o.containsKey("values") ? Files.newBufferedReader(Path.of(o.get("values"))) : null) {
             Transaction t = null;
             int inTxn = 0, txns = 0;
             List<CompletableFuture<MessageId>> sent = new ArrayList<>();
@@ -100,6 +105,8 @@ public class PulsarTool {
                 boolean aborted = txn > 0 && txns % 3 == 2;
                 if (nulls > 0 && i % nulls == 0) {
                     m.value(null);
+                } else if (values != null) {
+                    m.value(values.readLine().getBytes(StandardCharsets.UTF_8));
                 } else {
                     m.value(("{\"i\":" + i + ",\"aborted\":" + aborted + ",\"pad\":\"" + pad + "\"}").getBytes(StandardCharsets.UTF_8));
                 }
