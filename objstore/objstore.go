@@ -56,6 +56,8 @@ var (
 	ErrNotFound = errors.New("object not found")
 	// ErrExists is returned by PutIfAbsent when the key is taken.
 	ErrExists = errors.New("object exists already")
+	// ErrDenied is wrapped where the store knows who asks and says no: somebody has to mend rights.
+	ErrDenied = errors.New("the credentials are good but may not do this")
 	// ErrUnknownOutcome wraps failures after which the object may or may not have been published.
 	ErrUnknownOutcome = errors.New("the store did not say whether the object was written")
 	// ErrNotFinal comes with ErrUnknownOutcome when finding one's own object there is no proof that it stays:

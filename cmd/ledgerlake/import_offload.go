@@ -84,7 +84,7 @@ func (in *offloadImport) run(cmd *cobra.Command, args []string) (err error) {
 	if err = errors.Join(err, x.close(), src.Close()); err != nil {
 		return err
 	}
-	return report(feed.Reports())
+	return report(feed.Reports(), feed.Strays())
 }
 
 // settle understands the flags.
@@ -146,7 +146,14 @@ func (in *offloadImport) tier(ctx context.Context, x *tableIndex) (err error) {
 }
 
 // report says what was left out. It is an error where something that is there was not imported.
-func report(all []offload.Report) error {
+func report(all []offload.Report, strays []offload.Stray) error {
+	const most = 10
+	for i, s := range strays[:min(len(strays), most)] {
+		fmt.Fprintf(os.Stderr, "ledger %d may be of any topic, and was left out: %s: %v: --ledgers would tell\n", s.Ledger, s.Object, s.Err)
+		if i == most-1 && len(strays) > most {
+			fmt.Fprintf(os.Stderr, "and so %d more ledgers\n", len(strays)-most)
+		}
+	}
 	var gaps []string
 	unproven := 0
 	for _, r := range all {
@@ -156,6 +163,9 @@ func report(all []offload.Report) error {
 			behind := fmt.Sprintf("%d@%d", r.Partition, g.Before)
 			if g.Missing {
 				what, behind = fmt.Sprintf("partition %d: ledger %d is missing", r.Partition, g.Before), fmt.Sprintf("%d@%d", r.Partition, g.Before+1)
+			}
+			if s := g.Stray; s != nil {
+				what = fmt.Sprintf("partition %d: ledger %d may be of it, and cannot be read (%s: %v): say with --ledgers which ledgers the topic has; it may be missing", r.Partition, g.Before, s.Object, s.Err)
 			}
 			gaps = append(gaps, fmt.Sprintf("%s, so %d ledgers behind were left out: offload it, or go on behind it with --from-ledger %s --on-gap earliest", what, g.More, behind))
 		}

@@ -17,7 +17,7 @@ import (
 var (
 	ErrCredentials = errors.New("there are no usable Azure credentials: set AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_TOKEN, " +
 		"run `az login`, or run under an identity")
-	ErrDenied      = errors.New("the credentials are good but may not do this: check the roles on the container (Storage Blob Data Contributor)")
+	ErrDenied      = fmt.Errorf("%w: check the roles on the container (Storage Blob Data Contributor)", objstore.ErrDenied)
 	ErrNoContainer = errors.New("the container does not exist: make it, or correct its name or the account's")
 	ErrUnreachable = errors.New("the endpoint cannot be reached: check the account's name, the endpoint, and the network")
 )

@@ -20,7 +20,7 @@ import (
 var (
 	ErrCredentials = errors.New("there are no usable Google credentials: set GOOGLE_APPLICATION_CREDENTIALS, " +
 		"run `gcloud auth application-default login`, or run under a service account")
-	ErrDenied      = errors.New("the credentials are good but may not do this: check the roles of the account on the bucket")
+	ErrDenied      = fmt.Errorf("%w: check the roles of the account on the bucket", objstore.ErrDenied)
 	ErrNoBucket    = errors.New("the bucket does not exist: make it, or correct its name")
 	ErrUnreachable = errors.New("the endpoint cannot be reached: check its URL, that it runs, and the network")
 )

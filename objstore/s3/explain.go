@@ -9,13 +9,15 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/smithy-go"
+
+	"github.com/ledgerlake/ledgerlake/objstore"
 )
 
 // What a person can mend. Errors of all methods wrap one of these where it is the cause.
 var (
 	ErrCredentials = errors.New("there are no usable AWS credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, " +
 		"or AWS_PROFILE, or run under a role")
-	ErrDenied      = errors.New("the credentials are good but may not do this: check the policy of the bucket, the table and the role")
+	ErrDenied      = fmt.Errorf("%w: check the policy of the bucket, the table and the role", objstore.ErrDenied)
 	ErrNoBucket    = errors.New("the bucket does not exist: make it, or correct its name or the endpoint")
 	ErrRegion      = errors.New("this is the wrong region: set AWS_REGION or --s3-region to that of the bucket")
 	ErrUnreachable = errors.New("the endpoint cannot be reached: check its URL, that it runs, and the network")

@@ -1,6 +1,7 @@
 package offload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,12 +36,13 @@ const AllPartitions int32 = -1
 
 // Feed is the topic as its objects have it. It never changes.
 type Feed struct {
-	store objstore.Store
-	log   *slog.Logger
-	topic string
-	parts map[string]*partition // by the partition's topic
-	ctx   context.Context       // ends with Close
-	stop  context.CancelFunc
+	store  objstore.Store
+	log    *slog.Logger
+	topic  string
+	parts  map[string]*partition // by the partition's topic
+	strays []Stray               // by ledger
+	ctx    context.Context       // ends with Close
+	stop   context.CancelFunc
 }
 
 var _ pulsar.Feed = (*Feed)(nil)
@@ -66,33 +69,50 @@ func Open(ctx context.Context, cfg Config) (*Feed, error) {
 
 // named takes what the objects say themselves.
 func (f *Feed) named(ctx context.Context, cfg Config, objects []found) error {
-	all, err := load(ctx, cfg.Store, objects)
+	lowest := cfg.lowest()
+	objects = slices.DeleteFunc(objects, func(x found) bool { return x.id < lowest })
+	by, others := map[string][]*ledger{}, map[string]bool{}
+	err := load(ctx, cfg.Store, objects, func(l *ledger, err error) error {
+		n, ours := partitionOf(cfg.Topic, l.topic)
+		if _, seen := by[l.topic]; ours && !seen {
+			by[l.topic] = nil
+		}
+		switch {
+		case ours && l.id < cfg.from(n): // left out
+		case ours && err != nil:
+			return err
+		case ours:
+			by[l.topic] = append(by[l.topic], l)
+		case l.topic == "":
+			if err == nil {
+				err = errNoTopic
+			}
+			f.strays = append(f.strays, Stray{Ledger: l.id, Object: l.key + "-index", Err: err})
+		case len(others) < 100:
+			others[l.topic] = true
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	by, others := map[string][]*ledger{}, map[string]bool{}
-	for _, l := range all {
-		if _, ok := partitionOf(cfg.Topic, l.topic); !ok {
-			others[l.topic] = true
-			continue
-		}
-		by[l.topic] = append(by[l.topic], l)
-	}
+	slices.SortFunc(f.strays, func(a, b Stray) int {
+		return cmp.Or(cmp.Compare(a.Ledger, b.Ledger), strings.Compare(a.Object, b.Object))
+	})
 	for topic, ledgers := range by {
-		if ledgers, err = once(ledgers); err != nil {
-			return err
-		}
 		n, _ := partitionOf(cfg.Topic, topic)
-		p := &partition{number: n, log: f.log}
-		for _, l := range ledgers {
-			if l.id >= cfg.from(n) {
-				p.ledgers = append(p.ledgers, l)
-			}
+		p := &partition{number: n, log: f.log, strays: f.strays}
+		if p.ledgers, err = once(ledgers); err != nil {
+			return err
 		}
 		f.parts[topic] = p
 	}
 	if len(f.parts) == 0 {
-		return fmt.Errorf("topic %s has no ledger in %s: %w: topics there: %s", cfg.Topic, cfg.Store.URL(), broker.ErrUnknownTopic, strings.Join(slices.Sorted(maps.Keys(others)), ", "))
+		err := fmt.Errorf("topic %s has no ledger in %s: %w: topics there: %s", cfg.Topic, cfg.Store.URL(), broker.ErrUnknownTopic, strings.Join(slices.Sorted(maps.Keys(others)), ", "))
+		if n := len(f.strays); n > 0 {
+			err = fmt.Errorf("%w; of %d ledgers it is not known: %s: %w", err, n, f.strays[0].Object, f.strays[0].Err)
+		}
+		return err
 	}
 	return nil
 }
@@ -129,7 +149,11 @@ func (f *Feed) listed(ctx context.Context, cfg Config, objects []found) error {
 		if p.gap != nil && p.gap.More == 0 { // the rest is still in Pulsar
 			p.rest, p.gap = p.gap.Before, nil
 		}
-		all, err := load(ctx, cfg.Store, chosen)
+		var all []*ledger
+		err := load(ctx, cfg.Store, chosen, func(l *ledger, err error) error {
+			all = append(all, l)
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -155,6 +179,15 @@ func (c *Config) from(n int32) int64 {
 		return id
 	}
 	return c.From[AllPartitions]
+}
+
+// lowest is the id below which no ledger of any partition is wanted.
+func (c *Config) lowest() int64 {
+	least := c.From[AllPartitions]
+	for _, id := range c.From {
+		least = min(least, id)
+	}
+	return least
 }
 
 // partitionOf says which partition of a topic another topic is; false when it is none.
@@ -221,6 +254,7 @@ type partition struct {
 	complete bool  // a list says that none is missing between them
 	rest     int64 // the first ledger that is not offloaded yet; 0: none
 	log      *slog.Logger
+	strays   []Stray // that may be of it, by ledger
 
 	mu       sync.Mutex
 	cut      int  // so many ledgers come before a gap that the index showed; 0: no such gap
@@ -257,6 +291,13 @@ func (p *partition) follows(at int, before int64, d *wire.Delivery) bool {
 	defer p.mu.Unlock()
 	switch {
 	case before < 0 || first < 0:
+		if s := p.between(p.ledgers[at-1].id, d.ID.Ledger); s != nil {
+			if p.cut == 0 {
+				p.cut, p.gap = at, &Gap{Before: s.Ledger, Missing: true, More: len(p.ledgers) - at, Stray: s}
+				p.log.Warn("a ledger whose topic is not known may be missing: what comes behind it is left out", "partition", p.number, "ledger", s.Ledger, "object", s.Object, "err", s.Err)
+			}
+			return false
+		}
 		p.unproven = true
 	case first > before+1:
 		if p.cut == 0 {
@@ -269,6 +310,15 @@ func (p *partition) follows(at int, before int64, d *wire.Delivery) bool {
 	return true
 }
 
+// between is the first stray between two ledgers; nil: none.
+func (p *partition) between(after, before int64) *Stray {
+	i := sort.Search(len(p.strays), func(i int) bool { return p.strays[i].Ledger > after })
+	if i == len(p.strays) || p.strays[i].Ledger >= before {
+		return nil
+	}
+	return &p.strays[i]
+}
+
 // hide notes the first message that is not given, since its transaction has no end.
 func (p *partition) hide(id wire.MessageID) {
 	p.mu.Lock()
@@ -278,11 +328,25 @@ func (p *partition) hide(id wire.MessageID) {
 
 // Gap is a place where ledgers are missing. What comes behind it is not given.
 type Gap struct {
-	Before   int64 // a ledger: the missing one itself where a list names it, else the one behind it
-	Missing  bool  // Before is the missing one
-	Messages int64 // that are missing, where the running index tells; 0: unknown
-	More     int   // ledgers that are there behind the gap
+	Before   int64  // a ledger: the missing one itself where a list names it, else the one behind it
+	Missing  bool   // Before is the missing one
+	Messages int64  // that are missing, where the running index tells; 0: unknown
+	More     int    // ledgers that are there behind the gap
+	Stray    *Stray // it is here that the missing one may be; nil: no
 }
+
+// Stray is a ledger whose topic is not known: its index is damaged, or of another format, or does not say.
+type Stray struct {
+	Ledger int64
+	Object string // the index
+	Err    error
+}
+
+var errNoTopic = errors.New("the ledger does not say its topic")
+
+// Strays are the ledgers of which nothing says whether they are the topic's, by id. A list of ledgers (Config.Lists) leaves
+// none. Where no running index tells that nothing is missing at its place, the topic ends before it: see Gap.
+func (f *Feed) Strays() []Stray { return f.strays }
 
 // Report is what is to be known of a partition besides its messages. What the index shows is known once it was read.
 type Report struct {

@@ -3,6 +3,7 @@ package offload
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -12,15 +13,18 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
+	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/objstore"
 )
 
 // names are those of objects: UUID-ledger-ID, and -index behind that.
 var names = regexp.MustCompile(`^([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})-ledger-([0-9]{1,18})(-index)?$`)
 
-// maxIndex bounds an index object: three million blocks.
-const maxIndex = 64 << 20
+// maxIndex bounds an index object, in bytes. The stores take at most 50,000 parts in an object, so blocks need 1 MB; the
+// rest is for the metadata.
+const maxIndex = 8 << 20
 
 // found is a pair of objects of a ledger.
 type found struct {
@@ -64,41 +68,62 @@ func list(ctx context.Context, store objstore.Store) ([]found, error) {
 	return out, nil
 }
 
-// load reads the indexes of ledgers.
-func load(ctx context.Context, store objstore.Store, all []found) ([]*ledger, error) {
+// load reads what the indexes of ledgers say before their blocks, and gives it to take, in no order, one after the other:
+// with an error where the index is not what an offloader writes. The blocks are read when the ledger is.
+func load(ctx context.Context, store objstore.Store, all []found, take func(*ledger, error) error) error {
 	const atOnce = 16
-	out := make([]*ledger, len(all))
 	var mu sync.Mutex
+	room := semaphore.NewWeighted(2 * maxIndex)
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(atOnce)
-	for i, x := range all {
+	for _, x := range all {
 		g.Go(func() error {
-			key := x.key + "-index"
-			if x.indexSize > maxIndex {
-				return &DamageError{Object: key, Reason: fmt.Sprintf("an index of %d bytes", x.indexSize)}
+			l := &ledger{id: x.id, key: x.key, indexSize: x.indexSize}
+			var err error
+			if l.head, err = readHead(ctx, store, room, x); err == nil && l.size != x.size {
+				err = &DamageError{Object: x.key, Offset: x.size, Reason: fmt.Sprintf("it has %d bytes, and its index says %d", x.size, l.size)}
 			}
-			raw, err := store.Get(ctx, key)
-			if err != nil {
-				return fmt.Errorf("read %s: %w", key, err)
-			}
-			idx, err := parseIndex(key, raw)
-			if err != nil {
+			var damage *DamageError
+			if err != nil && !errors.As(err, &damage) && !errors.Is(err, broker.ErrUnsupported) {
 				return err
-			}
-			if idx.size != x.size {
-				return &DamageError{Object: x.key, Offset: x.size, Reason: fmt.Sprintf("it has %d bytes, and its index says %d", x.size, idx.size)}
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			out[i] = &ledger{id: x.id, key: x.key, index: idx}
-			return nil
+			return take(l, err)
 		})
 	}
-	return out, g.Wait()
+	return g.Wait()
+}
+
+// readHead reads the beginning of an index. room bounds the bytes that are held at once.
+func readHead(ctx context.Context, store objstore.Store, room *semaphore.Weighted, of found) (*head, error) {
+	key := of.key + "-index"
+	if of.indexSize > maxIndex {
+		return &head{}, &DamageError{Object: key, Reason: fmt.Sprintf("an index of %d bytes, at most %d are taken", of.indexSize, maxIndex)}
+	}
+	const mostly = 16 << 10
+	for n := min(of.indexSize, mostly); ; {
+		x, need, err := func() (*head, int64, error) {
+			if err := room.Acquire(ctx, n); err != nil {
+				return nil, 0, err
+			}
+			defer room.Release(n)
+			raw, err := store.GetRange(ctx, key, 0, n)
+			if err != nil {
+				return nil, 0, fmt.Errorf("read %s: %w", key, err)
+			}
+			return parseHead(key, raw, of.indexSize)
+		}()
+		if x != nil || err != nil {
+			return x, err
+		}
+		n = need
+	}
 }
 
 // once leaves one of the copies of a ledger that several attempts may have left; they must say the same.
 func once(all []*ledger) ([]*ledger, error) {
+	slices.SortFunc(all, func(a, b *ledger) int { return cmp.Or(cmp.Compare(a.id, b.id), strings.Compare(a.key, b.key)) })
 	var out []*ledger
 	for _, l := range all {
 		if n := len(out); n > 0 && out[n-1].id == l.id {

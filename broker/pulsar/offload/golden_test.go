@@ -17,9 +17,9 @@ import (
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
-// TestObjectsOfARealPulsar: testdata was offloaded by a real broker (4.0.7) through the writing code of Pulsar's own
-// offloader; *.messages is what Pulsar's own reader gave before that: ids and a digest of key, properties and value, a
-// line each. test/pulsar says how it was made (LEDGERLAKE_KEEP).
+// TestObjectsOfARealPulsar: testdata was offloaded by a real broker (4.0.7): package offload says by which code. *.messages
+// is what Pulsar's own reader gave before that: ids and a digest of key, properties and value, a line each. test/pulsar
+// says how it was made (LEDGERLAKE_KEEP).
 func TestObjectsOfARealPulsar(t *testing.T) {
 	store, err := dir.Open(dir.Config{Root: "testdata", FS: vfs.OS()})
 	if err != nil {

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"sort"
 
+	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/broker/pulsar/wire"
 	"github.com/ledgerlake/ledgerlake/objstore"
 )
@@ -21,23 +23,29 @@ const (
 
 // ledger is one that was offloaded.
 type ledger struct {
-	id  int64
-	key string // of the data object
-	*index
+	id        int64
+	key       string // of the data object
+	indexSize int64
+	*head
 }
 
 // ledgerReader gives the entries of a ledger one after the other. It is for one goroutine.
 type ledgerReader struct {
-	l    *ledger
-	in   *ahead
-	at   int   // the block
-	next int64 // entry
+	l      *ledger
+	blocks []block
+	in     *ahead
+	at     int   // the block
+	next   int64 // entry
 }
 
 // read begins at an entry of the ledger.
 func (l *ledger) read(ctx context.Context, store objstore.Store, entry int64) (*ledgerReader, error) {
-	i := sort.Search(len(l.blocks), func(i int) bool { return l.blocks[i].first > entry }) - 1
-	r := &ledgerReader{l: l, at: i, next: l.blocks[i].first, in: newAhead(ctx, store, l.key, l.blocks[i].offset, l.size)}
+	blocks, err := l.open(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	i := sort.Search(len(blocks), func(i int) bool { return blocks[i].first > entry }) - 1
+	r := &ledgerReader{l: l, blocks: blocks, at: i, next: blocks[i].first, in: newAhead(ctx, store, l.key, blocks[i].offset, l.size)}
 	if err := r.begin(); err != nil {
 		return nil, err
 	}
@@ -49,10 +57,27 @@ func (l *ledger) read(ctx context.Context, store objstore.Store, entry int64) (*
 	return r, nil
 }
 
+// open reads where the blocks are.
+func (l *ledger) open(ctx context.Context, store objstore.Store) ([]block, error) {
+	key := l.key + "-index"
+	raw, err := store.GetRange(ctx, key, 0, l.indexSize)
+	if err != nil {
+		return nil, failed(key, 0, l.indexSize, err)
+	}
+	x, _, err := parseHead(key, raw, int64(len(raw)))
+	if err == nil && *x != *l.head {
+		err = &DamageError{Object: key, Reason: "it was changed since it was listed"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return x.parseBlocks(key, raw)
+}
+
 // blockEnd is where the block ends.
 func (r *ledgerReader) blockEnd() int64 {
-	if r.at+1 < len(r.l.blocks) {
-		return r.l.blocks[r.at+1].offset
+	if r.at+1 < len(r.blocks) {
+		return r.blocks[r.at+1].offset
 	}
 	return r.l.size
 }
@@ -61,12 +86,17 @@ func (r *ledgerReader) damage(at int64, format string, args ...any) error {
 	return &DamageError{Object: r.l.key, Offset: at, Reason: fmt.Sprintf(format, args...)}
 }
 
-// failed tells what another try may mend from what is wrong with the object.
-func (r *ledgerReader) failed(err error) error {
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, objstore.ErrNotFound) {
-		return r.damage(r.in.pos, "it has not the %d bytes that its index says: %v", r.l.size, err)
+func (r *ledgerReader) failed(err error) error { return failed(r.l.key, r.in.pos, r.l.size, err) }
+
+// failed tells what another try may mend from what is wrong with an object of size bytes, and from what a person must mend.
+func failed(key string, at, size int64, err error) error {
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, objstore.ErrNotFound):
+		return &DamageError{Object: key, Offset: at, Reason: fmt.Sprintf("it has not the %d bytes that it should: %v", size, err)}
+	case errors.Is(err, objstore.ErrDenied), errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w: read %s: %w; when it may be read, the same command goes on where it was", broker.ErrGiveUp, key, err)
 	}
-	return &storeError{fmt.Errorf("read %s: %w", r.l.key, err)}
+	return &storeError{fmt.Errorf("read %s: %w", key, err)}
 }
 
 // storeError is a fault of the store, which may pass, as a lost connection may.
@@ -77,7 +107,7 @@ func (e *storeError) Is(target error) bool { return target == wire.ErrLost }
 
 // begin reads the header of a block.
 func (r *ledgerReader) begin() error {
-	at, want := r.in.pos, r.l.blocks[r.at]
+	at, want := r.in.pos, r.blocks[r.at]
 	b, err := r.in.take(int(r.l.header))
 	if err != nil {
 		return r.failed(err)
@@ -105,7 +135,7 @@ func (r *ledgerReader) entry() (id int64, raw []byte, err error) {
 		if ok {
 			return r.body(size, end)
 		}
-		if r.at+1 == len(r.l.blocks) || r.l.blocks[r.at+1].first != r.next {
+		if r.at+1 == len(r.blocks) || r.blocks[r.at+1].first != r.next {
 			return 0, nil, r.damage(r.in.pos, "the block ends before entry %d", r.next)
 		}
 		if err := r.in.skip(end); err != nil {
