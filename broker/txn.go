@@ -46,3 +46,7 @@ var ErrTxnState = errors.New("the batch does not fit the state of the producer's
 
 // ErrNoTransactions means that a log has no transactions, or none for this user.
 var ErrNoTransactions = errors.New("the log refuses transactions")
+
+// ErrTxnExpired means that a transaction may have been open for longer than its timeout, so that the cluster aborted it:
+// nobody need have taken its id over. Another producer of the id begins where the committed records end.
+var ErrTxnExpired = errors.New("the transaction was open for longer than its timeout")

@@ -315,7 +315,7 @@ func (r *delivery) ranges() (out []broker.FetchRange) {
 // step fetches once, and delivers what came.
 func (r *delivery) step(ctx, handover context.Context, ranges []broker.FetchRange) error {
 	opts := broker.FetchOptions{Isolation: broker.ReadCommitted, MinBytes: 1, MaxWait: 100 * time.Millisecond, MaxBytes: 16 << 20}
-	got, changed, err := r.from.take(ctx, ranges, opts)
+	got, changed, err := r.take(ctx, handover, ranges, opts)
 	if err != nil {
 		return err
 	}
@@ -341,6 +341,36 @@ func (r *delivery) step(ctx, handover context.Context, ranges []broker.FetchRang
 		r.next[p], r.ahead[p] = t.next, t.next
 	}
 	return nil
+}
+
+// take fetches, and puts what comes through the transform. That may take as long as the transform likes, so what was
+// delivered before is committed beside it when it is old enough: a transaction that is open for longer than its timeout
+// is aborted by the cluster.
+func (r *delivery) take(ctx, handover context.Context, ranges []broker.FetchRange, opts broker.FetchOptions) (got []broker.Fetched, changed []taken, err error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	taking := make(chan struct{})
+	var failed error
+	go func() {
+		defer close(taking)
+		got, changed, failed = r.from.take(ctx, ranges, opts)
+	}()
+	if len(r.ahead) > 0 {
+		old := time.NewTimer(time.Until(r.since.Add(r.age())))
+		defer old.Stop()
+		select {
+		case <-taking:
+		case <-old.C:
+			if err = r.commit(handover); err != nil {
+				stop()
+			}
+		}
+	}
+	<-taking // also when the commit failed: the transform is not left at work
+	if err == nil {
+		err = failed
+	}
+	return got, changed, err
 }
 
 // commit makes what was delivered safe, and then notes it in the job's table.

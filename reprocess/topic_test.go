@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -378,4 +379,104 @@ func TestDisturbedTopicSink(t *testing.T) {
 		}
 		r.inTopic(c, func(n int) (int64, bool) { return int64(n + 1), true })
 	}
+}
+
+// watched tells what a producer does.
+type watched struct {
+	reprocess.Producer
+	sent, commit func()
+}
+
+func (w *watched) Send(ctx context.Context, topic string, partition int32, rec *record.Record) error {
+	w.sent()
+	return w.Producer.Send(ctx, topic, partition, rec)
+}
+
+func (w *watched) Commit(ctx context.Context) error {
+	w.commit()
+	return w.Producer.Commit(ctx)
+}
+
+// patient is a transform that is at work until what was delivered before has been committed.
+type patient struct {
+	delivered *atomic.Bool
+	committed chan struct{}
+}
+
+func (p *patient) Apply(ctx context.Context, in []reprocess.Record) ([]reprocess.Result, error) {
+	if p.delivered.Load() {
+		select {
+		case <-p.committed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	out := make([]reprocess.Result, len(in))
+	for i := range in {
+		out[i].Value = in[i].Value
+	}
+	return out, nil
+}
+
+func (p *patient) Close() error { return nil }
+
+// A transaction does not stay open while the transform is at work, however long that takes (I3).
+func TestTopicSinkBesideASlowTransform(t *testing.T) {
+	r, c := newRig(t), newCluster(t)
+	r.send(0, 500)
+	if err := r.tier(); err != nil {
+		t.Fatal(err)
+	}
+	r.cut()
+	r.send(500, 700) // the log's come with another fetch than the table's
+	slow := &patient{delivered: new(atomic.Bool), committed: make(chan struct{})}
+	var once sync.Once
+	cfg, outlet := r.config(reprocess.Spec{}), c.outlet()
+	open := outlet.Producer
+	outlet.Origin, outlet.Producer = true, func(ctx context.Context, id string) (reprocess.Producer, error) {
+		p, err := open(ctx, id)
+		return &watched{p, func() { slow.delivered.Store(true) }, func() { once.Do(func() { close(slow.committed) }) }}, err
+	}
+	cfg.Outlet, cfg.Transform = outlet, func() (reprocess.Transform, error) { return slow, nil }
+	cfg.Tiering.MaxRows, cfg.Tiering.MaxAge = 1_000_000, 300*time.Millisecond
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := r.open(cfg).Run(ctx, reprocess.RunOptions{}); err != nil || ctx.Err() != nil {
+		t.Fatalf("the transaction waits for the transform: %v %v", err, ctx.Err())
+	}
+	r.inTopic(c, func(n int) (int64, bool) { return int64(n), true })
+}
+
+// A transaction that the cluster aborted since its owner was suspended is no other owner: the job looks where the sink
+// stands, and goes on (I3, I4).
+func TestTopicSinkAfterItsTransactionExpired(t *testing.T) {
+	r, c := newRig(t), newCluster(t)
+	r.send(0, 200)
+	var once sync.Once
+	expire := func() { // waits for the marker of the abort
+		tp := record.TopicPartition{Topic: reprocess.PositionsTopic(sinkTopic)}
+		for {
+			b, err := c.log.Bounds(t.Context(), tp)
+			if err == nil && b.Start < b.End && b.Stable == b.End {
+				return
+			}
+			if err == nil {
+				_, err = c.log.Fetch(t.Context(), []broker.FetchRange{{TP: tp, From: b.End}}, broker.FetchOptions{MinBytes: 1, MaxWait: time.Second})
+			}
+			if err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}
+	cfg, outlet := r.config(reprocess.Spec{}), c.outlet()
+	outlet.Origin, outlet.Producer = true, func(ctx context.Context, id string) (reprocess.Producer, error) {
+		p, err := kafka.OpenTxn(ctx, kafka.TxnConfig{Config: c.cfg, ID: id, Timeout: time.Second})
+		return &watched{p, func() {}, func() { once.Do(expire) }}, err
+	}
+	cfg.Outlet = outlet
+	if err := r.open(cfg).Run(t.Context(), reprocess.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.inTopic(c, func(n int) (int64, bool) { return int64(n), true })
 }

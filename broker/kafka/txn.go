@@ -27,10 +27,12 @@ type TxnConfig struct {
 // TxnProducer sends records that consumers with read_committed see together, or not at all. It is for one goroutine.
 // After any error its state is in doubt: close it, open another one with the same ID, and look what was committed.
 type TxnProducer struct {
-	client *kgo.Client
-	id     string
-	open   bool // a transaction
-	doubt  bool // whether one has ended
+	client  *kgo.Client
+	id      string
+	timeout time.Duration
+	open    bool      // a transaction
+	began   time.Time // it, by the wall clock: a process may have been suspended
+	doubt   bool      // whether one has ended
 
 	mu struct {
 		sync.Mutex
@@ -39,7 +41,8 @@ type TxnProducer struct {
 }
 
 // OpenTxn takes the transactional id over: when it returns, every transaction of an earlier producer of this id has
-// ended, and that producer gets broker.ErrProducerFenced.
+// ended, and that producer gets broker.ErrProducerFenced. One whose transaction was open for longer than Timeout gets
+// broker.ErrTxnExpired.
 func OpenTxn(ctx context.Context, cfg TxnConfig) (*TxnProducer, error) {
 	opts, err := cfg.Config.clientOpts()
 	if err != nil {
@@ -65,7 +68,7 @@ func OpenTxn(ctx context.Context, cfg TxnConfig) (*TxnProducer, error) {
 		client.Close()
 		return nil, fmt.Errorf("open producer %s: %w", cfg.ID, txnError(err))
 	}
-	return &TxnProducer{client: client, id: cfg.ID}, nil
+	return &TxnProducer{client: client, id: cfg.ID, timeout: cfg.Timeout}, nil
 }
 
 // txnError puts the contract's errors around those of the client library that callers must tell apart.
@@ -81,6 +84,17 @@ func txnError(err error) error {
 		}
 	}
 	return err
+}
+
+// lost tells the two reasons apart for which the cluster takes an epoch for old: somebody took the id over, or the
+// coordinator aborted a transaction that was open for too long, which it does by a new epoch as well (KIP-98). It counts
+// from the first partition of the transaction, which is behind our begin, so one that is younger here was not aborted.
+func (p *TxnProducer) lost(err error) error {
+	told := txnError(err)
+	if p.open && errors.Is(told, broker.ErrProducerFenced) && time.Since(p.began) >= p.timeout {
+		return fmt.Errorf("%w (%s): %w", broker.ErrTxnExpired, p.timeout, err)
+	}
+	return told
 }
 
 // Send queues a record, in a transaction that it begins where none is open. Partition -1 chooses by the key, as Kafka's
@@ -101,7 +115,7 @@ func (p *TxnProducer) Send(ctx context.Context, topic string, partition int32, r
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			if p.mu.err == nil {
-				p.mu.err = fmt.Errorf("send to %s partition %d: %w", r.Topic, r.Partition, txnError(err))
+				p.mu.err = fmt.Errorf("send to %s partition %d: %w", r.Topic, r.Partition, err)
 			}
 		})
 	return nil
@@ -115,16 +129,16 @@ func (p *TxnProducer) begin() error {
 		return nil
 	}
 	if err := p.client.BeginTransaction(); err != nil {
-		return fmt.Errorf("begin transaction %s: %w", p.id, txnError(err))
+		return fmt.Errorf("begin transaction %s: %w", p.id, p.lost(err))
 	}
-	p.open = true
+	p.open, p.began = true, time.Now().Round(0)
 	return nil
 }
 
 func (p *TxnProducer) failure() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.mu.err
+	return p.lost(p.mu.err)
 }
 
 // Commit makes what was sent since the last one visible, all of it at once. After an error it may be visible or not.
@@ -139,7 +153,7 @@ func (p *TxnProducer) Commit(ctx context.Context) error {
 	// that is cut off would leave the outcome in doubt for nothing.
 	if err := p.client.EndTransaction(context.WithoutCancel(ctx), kgo.TryCommit); err != nil {
 		p.doubt = true
-		return fmt.Errorf("commit transaction %s: %w", p.id, txnError(err))
+		return fmt.Errorf("commit transaction %s: %w", p.id, p.lost(err))
 	}
 	p.open = false
 	return nil
