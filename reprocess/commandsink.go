@@ -26,7 +26,7 @@ type CommandOutlet struct {
 	Argv []string
 
 	mu     sync.Mutex
-	failed int // deliveries in a row that ended without a commit
+	failed map[string]int // by Work.App: deliveries in a row that failed without a commit
 }
 
 // Prepare implements Outlet. A command has no identity.
@@ -36,31 +36,35 @@ func (o *CommandOutlet) Prepare(context.Context, SourceTopic) (id string, err er
 const maxFailed = 5
 
 // Open implements Outlet.
-func (o *CommandOutlet) Open(context.Context, Work) (Delivery, error) {
+func (o *CommandOutlet) Open(_ context.Context, w Work) (Delivery, error) {
 	p, err := start(o.Argv)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", broker.ErrGiveUp, err)
 	}
-	d := &commandDelivery{o: o, p: p, sent: map[int32]record.Offset{}, acked: map[int32]record.Offset{}, news: make(chan struct{}, 1), ended: make(chan struct{})}
+	d := &commandDelivery{o: o, app: w.App, p: p, sent: map[int32]record.Offset{}, acked: map[int32]record.Offset{}, news: make(chan struct{}, 1), ended: make(chan struct{})}
 	d.w = bufio.NewWriterSize(p.in, 256<<10)
 	go d.read() // ends with the process's output, which Close waits for
 	return d, nil
 }
 
-// count notes how a delivery went, and says whether to give up.
-func (o *CommandOutlet) count(ok bool) (giveUp bool) {
+// count notes how a delivery of an application went, and says whether to give up: others' success is none of its own.
+func (o *CommandOutlet) count(app string, ok bool) (giveUp bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if ok {
-		o.failed = 0
+		delete(o.failed, app)
 		return false
 	}
-	o.failed++
-	return o.failed >= maxFailed
+	if o.failed == nil {
+		o.failed = map[string]int{}
+	}
+	o.failed[app]++
+	return o.failed[app] >= maxFailed
 }
 
 type commandDelivery struct {
 	o   *CommandOutlet
+	app string
 	p   *process
 	w   *bufio.Writer
 	buf []byte
@@ -165,7 +169,7 @@ func (d *commandDelivery) failure(ctx context.Context, err error) error {
 		err = d.err
 	}
 	err = fmt.Errorf("sink command %s: %w", d.p.name, err)
-	if d.o.count(false) {
+	if d.o.count(d.app, false) {
 		err = fmt.Errorf("%w: %w", broker.ErrGiveUp, err)
 	}
 	return err
@@ -177,6 +181,7 @@ var errSinkEnded = errors.New("it ended before it had acknowledged what it got")
 // Commit implements Delivery: it waits for the acknowledgements.
 func (d *commandDelivery) Commit(ctx context.Context, _ map[int32]record.Offset) error {
 	if d.settled() {
+		d.o.count(d.app, true)
 		return nil
 	}
 	err := d.within(ctx, func() error {
@@ -205,7 +210,7 @@ func (d *commandDelivery) Commit(ctx context.Context, _ map[int32]record.Offset)
 			return d.failure(ctx, errSinkEnded)
 		}
 	}
-	d.o.count(true)
+	d.o.count(d.app, true)
 	return nil
 }
 
@@ -230,7 +235,7 @@ func (d *commandDelivery) broken() bool {
 }
 
 // Close ends the process: by the end of its input, and if that does not do, by force. What was acknowledged counts,
-// however it ends, so its exit status is no error once everything was.
+// however it ends: once everything was, its exit status is for the log.
 func (d *commandDelivery) Close() error {
 	settled := d.settled()
 	_ = d.p.in.Close()
@@ -240,12 +245,8 @@ func (d *commandDelivery) Close() error {
 	stop := time.AfterFunc(10*time.Second, d.p.end)
 	defer stop.Stop()
 	<-d.ended
-	err := d.p.wait()
-	switch {
-	case !settled:
-		return nil // ended by us, for a reason that is told
-	case err != nil && d.o.count(false):
-		return fmt.Errorf("%w: %w", broker.ErrGiveUp, err)
+	if err := d.p.wait(); err != nil && settled {
+		return fmt.Errorf("after it acknowledged everything: %w", err)
 	}
-	return err
+	return nil // or ended by us, for a reason that is told
 }

@@ -2,9 +2,11 @@ package reprocess_test
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/reprocess"
 	"github.com/ledgerlake/ledgerlake/tiering"
 )
@@ -141,6 +144,61 @@ func TestCommandSinkThatIsWrong(t *testing.T) {
 		if !errors.Is(err, broker.ErrGiveUp) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", script, err)
 		}
+	}
+}
+
+// A program that ends with a status other than 0 after it acknowledged everything has done its work: the job is done, and
+// logs the status.
+func TestCommandSinkThatEndsWithAStatus(t *testing.T) {
+	r := newRig(t)
+	r.send(0, 100)
+	dir := t.TempDir()
+	t.Setenv(helper, "sink:"+dir)
+	if err := os.WriteFile(filepath.Join(dir, "calm"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cfg := r.config(reprocess.Spec{})
+	var log bytes.Buffer
+	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	cfg.Outlet = &reprocess.CommandOutlet{Argv: []string{"sh", "-c", `"$0"; exit 7`, os.Args[0]}}
+	j := r.open(cfg)
+	if err := j.Run(t.Context(), reprocess.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := j.Status(t.Context()); err != nil || st.Decided != 100 || !strings.Contains(log.String(), "exit status 7") {
+		t.Errorf("%+v %v, log %s", st, err, log.String())
+	}
+}
+
+// A split whose program always fails gives up, however well those of the other splits do (I8).
+func TestCommandSinkOfOneSplitThatFails(t *testing.T) {
+	o := &reprocess.CommandOutlet{Argv: []string{"sh", "-c", `read x; exit 1`}}
+	good := &reprocess.CommandOutlet{Argv: []string{"sh", "-c", `read x; echo '{"_partition":1,"_offset":0}'; cat >/dev/null`}}
+	one := func(argv []string, app string, partition int32) error {
+		o.Argv = argv
+		d, err := o.Open(t.Context(), reprocess.Work{App: app})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := []reprocess.Record{{Partition: partition, Record: record.Record{Value: []byte(`{}`)}}}
+		err = d.Deliver(t.Context(), in, []reprocess.Result{{Value: []byte(`{}`)}})
+		if err == nil {
+			err = d.Commit(t.Context(), nil)
+		}
+		_ = d.Close()
+		return err
+	}
+	bad := o.Argv
+	for range 4 {
+		if err := one(bad, "job/0", 0); err == nil || errors.Is(err, broker.ErrGiveUp) {
+			t.Fatal(err)
+		}
+		if err := one(good.Argv, "job/1", 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := one(bad, "job/0", 0); !errors.Is(err, broker.ErrGiveUp) {
+		t.Errorf("five in a row: %v", err)
 	}
 }
 

@@ -153,7 +153,11 @@ func (d *delivering) once(ctx context.Context) (moved bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("open the sink: %w", err)
 	}
-	defer func() { err = errors.Join(err, out.Close()) }()
+	defer func() {
+		if err := out.Close(); err != nil { // what was committed is safe, and what was not is told by the delivery's own error
+			d.j.cfg.Logger.Warn("the sink did not end well behind its last commit", "app", d.app, "error", err)
+		}
+	}()
 	next, own, err := d.positions(ctx, out)
 	if err != nil {
 		return false, err

@@ -42,6 +42,7 @@ type Delivery interface {
 	Deliver(ctx context.Context, in []Record, results []Result) error
 	// Commit returns when all that was delivered is safe, together with the offsets that it brings the sink to.
 	Commit(ctx context.Context, next map[int32]record.Offset) error
+	// Close ends it. An error says how, for the log: what Commit made safe stays so.
 	Close() error
 }
 
