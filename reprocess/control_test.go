@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -130,6 +133,40 @@ ledgerlake_reprocess_splits_done{job="better",topic="events"} 1
 `
 	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "ledgerlake_reprocess_offsets_decided", "ledgerlake_reprocess_results_total", "ledgerlake_reprocess_splits_done"); err != nil {
 		t.Error(err)
+	}
+}
+
+// The metrics of a job are those that its page lists.
+func TestMetricsAreThoseOfTheDocs(t *testing.T) {
+	r := newRig(t)
+	r.send(0, 10)
+	j := r.open(r.config(reprocess.Spec{}))
+	reg := prometheus.NewPedanticRegistry()
+	reg.MustRegister(j.Collector())
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var have, listed []string
+	for _, f := range families {
+		have = append(have, f.GetName())
+	}
+	page, err := os.ReadFile("../docs/reprocess.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const prefix = "ledgerlake_reprocess"
+	_, text, found := strings.Cut(string(page), "`"+prefix)
+	text, _, ended := strings.Cut("`"+text, "of all processes")
+	if !found || !ended {
+		t.Fatal("the page has no list of metrics")
+	}
+	for _, m := range regexp.MustCompile("`(_[a-z_]+)`").FindAllStringSubmatch(text, -1) {
+		listed = append(listed, prefix+m[1])
+	}
+	slices.Sort(listed)
+	if !slices.Equal(have, listed) { // families come sorted
+		t.Errorf("gathered: %q, listed: %q", have, listed)
 	}
 }
 

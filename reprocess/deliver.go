@@ -79,7 +79,11 @@ func (j *Job) followOutlet(ctx context.Context, a *applied) error {
 				d.ends[p], d.begin[p] = -1, b.Start
 			}
 		}
-		if _, err := j.prepareOutlet(ctx); err != nil { // there may be more partitions now than the sink has
+		sinkID, err := j.prepareOutlet(ctx) // there may be more partitions now than the sink has
+		if err == nil {
+			err = j.checkSink(sinkID)
+		}
+		if err != nil {
 			return err
 		}
 		run, stop := context.WithCancelCause(ctx)
@@ -87,7 +91,7 @@ func (j *Job) followOutlet(ctx context.Context, a *applied) error {
 		if !j.plan.Named {
 			looking.Go(func() { j.discover(run, len(d.ends), stop) })
 		}
-		err := d.run(run)
+		err = d.run(run)
 		more := errors.Is(context.Cause(run), errMorePartitions)
 		stop(nil)
 		looking.Wait()

@@ -2,6 +2,7 @@ package reprocess
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -123,18 +124,30 @@ func (s Spec) Changes() bool {
 }
 
 // asBegun is all of a job that decides what its rows are, in one text, so that a file that was changed is told from the
-// one which the new table was begun with.
-func (s Spec) asBegun(ofProgram bool) (string, error) {
-	raw, err := json.Marshal(struct {
-		From    string   `json:"from"`
-		Until   string   `json:"until"`
-		Where   string   `json:"where,omitempty"`
-		Keep    []string `json:"keep,omitempty"`
-		Columns []Column `json:"columns,omitempty"`
-		Command []string `json:"command,omitempty"`
-		Go      bool     `json:"go,omitempty"` // a function of the program that runs the job, which cannot be compared
-	}{s.From, s.Until, s.Where, s.Keep, s.Columns, s.Command, ofProgram})
-	return string(raw), err
+// one which the new table was begun with. The second text is that of plans that are older than Partitions and Origin in
+// it: those of a topic have "partitions" since, so that it equals no newer one.
+func (s Spec) asBegun(ofProgram bool) (now, before string, err error) {
+	b := begunAs{s.From, s.Until, s.Where, s.Keep, s.Columns, s.Command, ofProgram, "", false}
+	old, err1 := json.Marshal(b)
+	if kind, _ := s.Target(); kind == KindTopic {
+		b.Partitions, b.Origin = cmp.Or(s.Partitions, KeepPartitions), s.Origin
+	}
+	raw, err2 := json.Marshal(b)
+	return string(raw), string(old), errors.Join(err1, err2)
+}
+
+type begunAs struct {
+	From    string   `json:"from"`
+	Until   string   `json:"until"`
+	Where   string   `json:"where,omitempty"`
+	Keep    []string `json:"keep,omitempty"`
+	Columns []Column `json:"columns,omitempty"`
+	Command []string `json:"command,omitempty"`
+	Go      bool     `json:"go,omitempty"` // a function of the program that runs the job, which cannot be compared
+
+	// Of a topic: where a record goes, and what it has beside its value.
+	Partitions string `json:"partitions,omitempty"`
+	Origin     bool   `json:"origin,omitempty"`
 }
 
 // Transform makes what the job does to records; nil when it does nothing to them.

@@ -24,6 +24,7 @@ type SourceTopic struct {
 	Topic      string
 	ID         [16]byte // zero when its log has none
 	Partitions int32    // the highest number and one
+	Planned    bool     // the job has a plan, so its sink was there: if it is missing now it is not made again
 }
 
 // Work says what a Delivery is for.

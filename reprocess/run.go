@@ -190,16 +190,17 @@ func (j *Job) readPlan(ctx context.Context) error {
 
 // checkPlan refuses a plan that is not of what the job reads, does and fills now.
 func (j *Job) checkPlan(ctx context.Context, sinkID string) error {
-	begun, err := j.cfg.Spec.asBegun(j.cfg.Transform != nil)
+	if err := j.checkSink(sinkID); err != nil {
+		return err
+	}
+	begun, before, err := j.cfg.Spec.asBegun(j.cfg.Transform != nil)
 	if err != nil {
 		return err
 	}
 	switch {
 	case j.plan.Topic != j.cfg.Topic:
 		return fmt.Errorf("%w: it was planned for topic %s", ErrOtherJob, j.plan.Topic)
-	case j.plan.Sink != sinkID:
-		return fmt.Errorf("%w: the topic that it fills was deleted and made again, or is another one (id %s, now %s)", ErrOtherJob, j.plan.Sink, sinkID)
-	case j.plan.Begun != "" && j.plan.Begun != begun:
+	case j.plan.Begun != "" && j.plan.Begun != begun && j.plan.Begun != before:
 		return fmt.Errorf("%w (it began with %s, and is now %s)", ErrChanged, j.plan.Begun, begun)
 	}
 	if err := j.checkColumns(); err != nil || j.plan.TopicID == "" {
@@ -210,6 +211,14 @@ func (j *Job) checkPlan(ctx context.Context, sinkID string) error {
 		err = fmt.Errorf("%w: topic %s was deleted and made again since it was planned (id %s, now %s)", ErrOtherJob, j.cfg.Topic, j.plan.TopicID, now)
 	}
 	return err
+}
+
+// checkSink refuses a sink that is not the one of the plan.
+func (j *Job) checkSink(id string) error {
+	if j.plan.Sink != id {
+		return fmt.Errorf("%w: the topic that it fills was deleted and made again, or is another one (id %s, now %s)", ErrOtherJob, j.plan.Sink, id)
+	}
+	return nil
 }
 
 // checkColumns refuses a schema that is not that of the new table any more.
@@ -257,7 +266,7 @@ func (j *Job) create(ctx context.Context, sinkID string) error {
 		return err
 	}
 	plan.Sink, plan.Changes, plan.Filled = sinkID, j.cfg.Spec.Changes() || j.cfg.Transform != nil, j.filledNow()
-	if plan.Begun, err = j.cfg.Spec.asBegun(j.cfg.Transform != nil); err != nil {
+	if plan.Begun, _, err = j.cfg.Spec.asBegun(j.cfg.Transform != nil); err != nil {
 		return err
 	}
 	raw, err := json.Marshal(plan)
@@ -293,7 +302,7 @@ func (j *Job) prepareOutlet(ctx context.Context) (id string, err error) {
 	if err != nil {
 		return "", err
 	}
-	from := SourceTopic{Topic: j.cfg.Topic}
+	from := SourceTopic{Topic: j.cfg.Topic, Planned: j.plan != nil}
 	for _, p := range parts {
 		from.Partitions = max(from.Partitions, p+1)
 	}

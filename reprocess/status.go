@@ -145,7 +145,7 @@ var (
 	metricBytes   = metric{"bytes_total", "Bytes of record batches read by this process.", prometheus.CounterValue}
 	metricKept    = metric{"results_total", "Records that the transform kept.", prometheus.CounterValue}
 	metricDropped = metric{"dropped_total", "Records that the transform dropped.", prometheus.CounterValue}
-	metricRefused = metric{"failedtotal", "Records that the transform refused: they become dead letters.", prometheus.CounterValue}
+	metricRefused = metric{"refused_total", "Records that the transform refused: they become dead letters.", prometheus.CounterValue}
 	metricSplits  = metric{"splits", "Splits of the job.", prometheus.GaugeValue}
 	metricDone    = metric{"splits_done", "Splits that are done, by whatever process.", prometheus.GaugeValue}
 	metricOffsets = metric{"offsets", "Offsets of all splits.", prometheus.GaugeValue}

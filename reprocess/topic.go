@@ -70,6 +70,9 @@ func DeadLettersTopic(sink string) string { return sink + "_dead_letters" }
 
 // Prepare implements Outlet.
 func (o *TopicOutlet) Prepare(ctx context.Context, from SourceTopic) (id string, err error) {
+	if _, err := o.Log.Partitions(ctx, o.Topic); from.Planned && errors.Is(err, broker.ErrUnknownTopic) {
+		return "", fmt.Errorf("%w: the sink %s, which the job has begun to fill, was deleted: %w", ErrOtherJob, o.Topic, err)
+	}
 	err = errors.Join(o.ensure(ctx, o.Topic, from.Partitions, nil), o.ensure(ctx, DeadLettersTopic(o.Topic), 1, nil))
 	if !o.AtLeastOnce {
 		err = errors.Join(err, o.ensure(ctx, PositionsTopic(o.Topic), 1, map[string]string{"cleanup.policy": "compact"}))
@@ -266,6 +269,7 @@ func committedRecords(ctx context.Context, log broker.Source, tp record.TopicPar
 	if err != nil {
 		return fmt.Errorf("bounds of %s: %w", tp, err)
 	}
+	stable := b.Stable // before the fetch: what an empty answer leaves out was not open
 	for next := b.Start; next < b.End; {
 		got, err := log.Fetch(ctx, []broker.FetchRange{{TP: tp, From: next, MaxBytes: 1 << 20}},
 			broker.FetchOptions{Isolation: broker.ReadCommitted, MinBytes: 1, MaxWait: time.Second})
@@ -289,7 +293,10 @@ func committedRecords(ctx context.Context, log broker.Source, tp record.TopicPar
 				return err
 			}
 		}
-		next = to
+		if len(got[0].Batches) == 0 && stable >= b.End {
+			return nil // compaction took the end, and the last offsets have no batch
+		}
+		next, stable = to, max(stable, got[0].Bounds.Stable)
 	}
 	return nil
 }

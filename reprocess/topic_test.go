@@ -180,7 +180,16 @@ func TestTopicSink(t *testing.T) {
 	}
 	defer fresh.Close()
 	outlet.Log = fresh
-	if _, err := reprocess.Open(t.Context(), cfg); !errors.Is(err, reprocess.ErrOtherJob) {
+	if _, err := reprocess.Open(t.Context(), cfg); !errors.Is(err, reprocess.ErrOtherJob) || !strings.Contains(err.Error(), "was deleted") {
+		t.Errorf("a sink that was deleted: %v", err)
+	}
+	if parts, err := c.log.Partitions(t.Context(), sinkTopic); !errors.Is(err, broker.ErrUnknownTopic) {
+		t.Errorf("a job that is refused made the sink again: %v, %v", parts, err)
+	}
+	if _, err := c.log.CreateTopic(t.Context(), sinkTopic, broker.TopicConfig{Partitions: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reprocess.Open(t.Context(), cfg); !errors.Is(err, reprocess.ErrOtherJob) || !strings.Contains(err.Error(), "made again") {
 		t.Errorf("a sink that was made again: %v", err)
 	}
 }
