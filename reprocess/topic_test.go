@@ -186,7 +186,7 @@ func TestTopicSink(t *testing.T) {
 	if parts, err := c.log.Partitions(t.Context(), sinkTopic); !errors.Is(err, broker.ErrUnknownTopic) {
 		t.Errorf("a job that is refused made the sink again: %v, %v", parts, err)
 	}
-	if _, err := c.log.CreateTopic(t.Context(), sinkTopic, broker.TopicConfig{Partitions: 2}); err != nil {
+	if err := kafka.CreateTopic(t.Context(), c.cfg, sinkTopic, 2, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := reprocess.Open(t.Context(), cfg); !errors.Is(err, reprocess.ErrOtherJob) || !strings.Contains(err.Error(), "made again") {
