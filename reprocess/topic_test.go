@@ -346,7 +346,7 @@ func TestDisturbedTopicSink(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.send(400, 600)
-		x := &traits{rng: rng}
+		x := &traits{rng: rand.New(rand.NewPCG(rng.Uint64(), 7))} // of its own: jobs use it beside us
 		t.Cleanup(func() {
 			for _, end := range x.end {
 				end()
