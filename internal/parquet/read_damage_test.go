@@ -46,7 +46,7 @@ func readAll(b []byte, mem memory.Allocator) error {
 // A page whose bytes changed is noticed by its checksum, wherever the change is (I8).
 func TestDamagedPageIsNoticed(t *testing.T) {
 	rng := newRand(t)
-	for range 15 {
+	for range rounds(15) {
 		s := parquettest.Schema(rng)
 		b, _ := writeFile(t, rng, &Pool{}, s, Options{Codec: codecs[rng.IntN(3)]}, parquettest.Batches(rng, s, 300))
 		meta := open(t, b).MetaData()
@@ -136,7 +136,7 @@ func checkDamaged(t *testing.T, b []byte) {
 // Bytes changed at random, in files without checksums, give an error or other values (I8).
 func TestDamageGivesNoPanic(t *testing.T) {
 	rng := newRand(t)
-	for range 60 {
+	for range rounds(60) {
 		b := withoutChecksums(t, rng, arrowparquet.WithDataPageVersion([]arrowparquet.DataPageVersion{arrowparquet.DataPageV1, arrowparquet.DataPageV2}[rng.IntN(2)]),
 			arrowparquet.WithDictionaryDefault(rng.IntN(2) == 0))
 		for range 30 {

@@ -44,6 +44,14 @@ func (d *dirty) Free(b []byte) {
 	copy(b, bytes.Repeat([]byte{0xdb}, len(b)))
 }
 
+// rounds is how often a test tries something random: less in short runs, which the race detector makes slow.
+func rounds(n int) int {
+	if testing.Short() {
+		return max(1, n/5)
+	}
+	return n
+}
+
 func sourceOf(b []byte) Source { return bytes.NewReader(b) }
 
 // manifestOf opens a file and gives the types that the library reads it as.
@@ -157,7 +165,7 @@ func compareReads(t *testing.T, rng *rand.Rand, b []byte) bool {
 // passed over.
 func TestReadOwnFiles(t *testing.T) {
 	rng := newRand(t)
-	for round := range 20 {
+	for round := range rounds(20) {
 		s := parquettest.Schema(rng)
 		b, _ := writeFile(t, rng, &Pool{}, s, Options{Codec: codecs[rng.IntN(3)]}, parquettest.Batches(rng, s, []int{50, 700, 3000}[min(round%4, 2)]))
 		if !compareReads(t, rng, b) {
@@ -169,7 +177,7 @@ func TestReadOwnFiles(t *testing.T) {
 // So are files of the library's writer in every encoding, codec and page version that it has.
 func TestReadEveryEncoding(t *testing.T) {
 	rng := newRand(t)
-	for round := range 20 {
+	for round := range rounds(20) {
 		s := parquettest.Schema(rng)
 		options := []arrowparquet.WriterProperty{
 			arrowparquet.WithCompression([]compress.Compression{compress.Codecs.Snappy, compress.Codecs.Zstd, compress.Codecs.Uncompressed}[rng.IntN(3)]),
