@@ -186,7 +186,7 @@ func TestEmptyPageHasNoValuesOfTheOneBefore(t *testing.T) {
 func TestHeaderThatIsCutOff(t *testing.T) {
 	whole := []byte{0x15, 0x00, 0x15, 0x02, 0x15, 0x02, 0x00}
 	for n := 1; n <= len(whole); n++ {
-		p := pages{src: sourceOf(whole[:n]), end: int64(n), ahead: int64(n)}
+		p := pages{src: sourceOf(whole[:n]), end: int64(n), ahead: int64(n), mem: clean{memory.DefaultAllocator}}
 		if _, err := p.header(); (n < len(whole)) != errors.Is(err, ErrDamaged) {
 			t.Errorf("%d bytes of a header of %d: %v", n, len(whole), err)
 		}
