@@ -1,6 +1,7 @@
 package parquet
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -30,6 +31,8 @@ type GroupReader struct {
 	fields []*node
 	leaves []*leafReader
 	rows   int64 // still to read
+	most   int   // rows to decode at once
+	begin  func() (*GroupReader, error)
 	bad    error // sticky
 }
 
@@ -50,7 +53,8 @@ func OpenGroup(src Source, footer *metadata.FileMetaData, manifest *pqarrow.Sche
 	}
 	rg := footer.RowGroup(group)
 	o := opener{src: src, footer: footer, rg: rg, mem: mem, ahead: opts.Ahead}
-	g := &GroupReader{rows: rg.NumRows()}
+	g := &GroupReader{rows: rg.NumRows(), most: 1 << 20}
+	g.begin = func() (*GroupReader, error) { return OpenGroup(src, footer, manifest, group, fields, opts) }
 	out := make([]arrow.Field, 0, len(fields))
 	for _, i := range fields {
 		n, err := o.node(&manifest.Fields[i])
@@ -197,9 +201,6 @@ func (l *leafReader) physical(desc *schema.Column, typ arrow.DataType) error {
 // Schema is that of the batches.
 func (g *GroupReader) Schema() *arrow.Schema { return g.schema }
 
-// mostBytes bounds what a batch's rows take in one column, as far as a dictionary's longest value tells.
-const mostBytes = 256 << 20
-
 // Next gives the next rows, at most n and at least one; the caller knows when none are left. The caller releases
 // the columns, which are those of the schema.
 func (g *GroupReader) Next(n int) (cols []arrow.ArrayData, rows int, err error) {
@@ -212,10 +213,43 @@ func (g *GroupReader) Next(n int) (cols []arrow.ArrayData, rows int, err error) 
 			cols = nil
 		}
 	}()
-	n = int(min(int64(n), g.rows))
-	if n <= 0 {
+	if n = int(min(int64(n), g.rows)); n <= 0 {
 		return nil, 0, damaged("a row group that has no more rows")
 	}
+	for {
+		n = min(n, g.most)
+		if cols, rows, err = g.decode(n); !errors.Is(err, errTooMuch) {
+			return cols, rows, err
+		}
+		releaseAll(cols)
+		cols, g.most = nil, n
+		if err := g.smaller(err, 0); err != nil {
+			return nil, 0, err
+		}
+	}
+}
+
+// smaller begins anew where errTooMuch stopped the reader, to decode half as many rows at once, and skips rows.
+func (g *GroupReader) smaller(err error, skip int64) error {
+	left := g.rows
+	for errors.Is(err, errTooMuch) {
+		if g.most == 1 {
+			return damaged("a row of more than %d bytes in one column: %v", mostBytes, err)
+		}
+		h, fault := g.begin()
+		if fault != nil {
+			return fault
+		}
+		g.Release()
+		g.fields, g.leaves, g.most = h.fields, h.leaves, g.most/2
+		err = g.pass(h.rows - left + skip)
+	}
+	g.rows = left - skip
+	return err
+}
+
+// decode gives the next rows, at most n.
+func (g *GroupReader) decode(n int) (cols []arrow.ArrayData, rows int, err error) {
 	for _, l := range g.leaves {
 		if l.left == 0 && l.waiting.at == len(l.waiting.def) && l.slots > 0 {
 			if _, err := l.nextPage(0); err != nil {
@@ -226,6 +260,9 @@ func (g *GroupReader) Next(n int) (cols []arrow.ArrayData, rows int, err error) 
 	}
 	for _, l := range g.leaves {
 		if err := l.read(n); err != nil {
+			if errors.Is(err, errTooMuch) {
+				err = fmt.Errorf("column %q: %w", l.name, err)
+			}
 			return nil, 0, err
 		}
 	}
@@ -251,13 +288,18 @@ func (g *GroupReader) Skip(n int64) error {
 	if n < 0 || n > g.rows {
 		return damaged("row %d of a row group that has %d left", n, g.rows)
 	}
-	g.rows -= n
-	for left := n; left > 0; {
-		k := min(left, 1<<20)
-		left -= k
+	g.bad = g.smaller(g.pass(n), n)
+	return g.bad
+}
+
+// pass passes over n rows in all leaves.
+func (g *GroupReader) pass(n int64) error {
+	for n > 0 {
+		k := int(min(n, int64(g.most)))
+		n -= int64(k)
 		for _, l := range g.leaves {
-			if g.bad = l.skip(int(k)); g.bad != nil {
-				return g.bad
+			if err := l.skip(k); err != nil {
+				return err
 			}
 		}
 	}

@@ -1,10 +1,16 @@
 package parquet
 
 import (
-	"math"
+	"errors"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
+
+// mostBytes bounds what a batch's rows take in one column: a few bytes of a file can stand for any number.
+const mostBytes = 256 << 20
+
+// errTooMuch says that a batch would take more than mostBytes in a column. Fewer rows may not.
+var errTooMuch = errors.New("parquet: too many bytes of one column in a batch")
 
 // allocator gives memory that may have been in use before.
 type allocator interface {
@@ -30,10 +36,10 @@ func (g *growing) room(n int) error {
 	if n <= cap(g.b)-len(g.b) {
 		return nil
 	}
-	if n > math.MaxInt32-len(g.b) {
-		return unsupported("more than %d bytes of one column in a batch", math.MaxInt32)
+	if n > mostBytes-len(g.b) {
+		return errTooMuch
 	}
-	size := max(len(g.b)+n, min(2*len(g.b), math.MaxInt32))
+	size := max(len(g.b)+n, min(2*len(g.b), mostBytes))
 	if g.b == nil {
 		size = max(n, g.hint)
 	}

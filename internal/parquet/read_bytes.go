@@ -31,7 +31,7 @@ const short = overread
 func (l *leafReader) plainBytes(ends []int32) error {
 	src := l.body
 	most := len(src)
-	if 2*len(ends) < l.left { // most of the page is for later batches
+	if 2*len(ends) < l.left || most > mostAtOnce { // much of the page may be for later batches
 		most = l.sizeOf(len(ends))
 	}
 	if err := l.data.room(most + overread); err != nil {
@@ -108,15 +108,15 @@ func (l *leafReader) lengthBytes(ends []int32) error {
 			return err
 		}
 		n, total := len(l.data.b), 0
-		if err := l.data.room(len(l.body)); err != nil {
-			return err
-		}
 		for i, size := range sizes {
 			if size = int64(int32(size)); size < 0 || size > int64(len(l.body)-total) {
 				return damaged("column %q: a value of %d bytes where its page has %d", l.name, size, len(l.body)-total)
 			}
 			total += int(size)
 			ends[i] = int32(n + total)
+		}
+		if err := l.data.room(total); err != nil {
+			return err
 		}
 		l.data.b = append(l.data.b, l.body[:total]...)
 		l.body = l.body[total:]
