@@ -100,7 +100,10 @@ type Config struct {
 	MaxBytes int64         // of data files, compressed; default 64 MiB
 	MaxAge   time.Duration // since the first record that is not committed; default 10 s
 
-	MemoryBudget int64         // default 64 MiB: a quarter for batches of the log, the rest for rows
+	// MemoryBudget, default 64 MiB, is what the parts aim at, no bound of the process: a quarter for batches of the log, an
+	// eighth for rows and one for columns that wait for their next use, a quarter for encoded rows, twice that with
+	// partition columns. What uploads, encoders and the largest record or fetch take comes on top.
+	MemoryBudget int64
 	Workers      int           // decoders; default one a core
 	StopTimeout  time.Duration // for the last commit when Run's context ends; default 30 s
 	RetryBase    time.Duration // first pause after a failure, doubling with jitter; default 100 ms
