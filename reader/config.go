@@ -45,6 +45,10 @@ type Config struct {
 	// where that is empty too by the format that the table records for App.
 	NewDecoder func(payload *arrow.Schema) (decode.Decoder, error)
 
+	// Resumable refuses with ErrNotReplayable, before anything is read, a table that a Token names no place in. A From of
+	// offsets or of a token does so too.
+	Resumable bool
+
 	SkipMissing bool // go on behind offsets that are lost, after telling OnGap
 	// OnGap hears of offsets without a row; may be nil. The gaps of a partition come in order; one inside a
 	// batch is told before Next gives the batch.

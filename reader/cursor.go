@@ -79,6 +79,9 @@ func open(ctx context.Context, cfg Config, snap *deltalog.Snapshot) (*Cursor, er
 	if err := c.resolve(ctx); err != nil {
 		return nil, err
 	}
+	if err := c.resumable(ctx); err != nil {
+		return nil, err
+	}
 	if cfg.Source != nil {
 		l, err := newLogSide(c)
 		if err != nil {

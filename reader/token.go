@@ -1,6 +1,7 @@
 package reader
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -37,6 +38,30 @@ func (c *Cursor) Token() string {
 		t.Next[p.id] = int64(p.next)
 	}
 	return t.String()
+}
+
+// resumable refuses a table whose rows lie nowhere in a log: a token names no place in it, so what goes on from one would
+// give all of them again.
+func (c *Cursor) resumable(ctx context.Context) error {
+	if c.snap == nil || !c.cfg.Resumable && c.cfg.From.kind != boundOffsets {
+		return nil
+	}
+	if c.names().Ordered() {
+		ends := c.rowEnds
+		if len(c.parts) > 0 || c.snap.NumFiles() == 0 {
+			return nil
+		}
+		if !c.byRows {
+			var err error
+			if ends, err = endsOfRows(ctx, c.cfg.Table, c.snap, nil); err != nil {
+				return err
+			}
+		}
+		if len(ends) > 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: its rows have no place in a log that a token or an offset could name: read it whole, or name the columns of the places with --map", ErrNotReplayable)
 }
 
 // AtToken turns a resume token of the same topic into a Bound to start from.

@@ -198,8 +198,13 @@ func (r *readFlags) config(ctx context.Context, s *stream) (cfg reader.Config, d
 		return cfg, done, err
 	}
 	cfg.Table, cfg.Source, cfg.App, cfg.Logger = s.table, s.source, s.app, r.log
-	cfg.Names = s.names
-	values, err := r.values(s)
+	cfg.Names, cfg.Resumable = s.names, r.showToken
+	if r.maxRate != "" {
+		if cfg.Rate, err = reader.ParseRate(r.maxRate); err != nil {
+			return cfg, done, fmt.Errorf("--max-rate: %w", err)
+		}
+	}
+	values, err := r.values(s) // last of what may fail: it is open then
 	if err != nil {
 		return cfg, done, err
 	}
@@ -214,12 +219,7 @@ func (r *readFlags) config(ctx context.Context, s *stream) (cfg reader.Config, d
 			fmt.Fprintf(os.Stderr, "gap: %spartition %d offsets [%d, %d): %s\n", s.label, g.Partition, g.From, g.To, g.Reason)
 		}
 	}
-	if r.maxRate != "" {
-		if cfg.Rate, err = reader.ParseRate(r.maxRate); err != nil {
-			err = fmt.Errorf("--max-rate: %w", err)
-		}
-	}
-	return cfg, done, err
+	return cfg, done, nil
 }
 
 // batches is what is read, batch by batch.
