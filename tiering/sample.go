@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -80,11 +79,14 @@ func sample(ctx context.Context, src broker.Source, topic string, cfg SampleConf
 		}
 		ranges, ends[tp] = append(ranges, broker.FetchRange{TP: tp, From: b.Start, MaxBytes: 1 << 20}), b.Stable
 	}
+	from := map[record.TopicPartition]record.Offset{}
 	var values [][]byte
 	var until time.Time // zero before the first record
 	for len(values) < cfg.Records && (until.IsZero() || time.Now().Before(until)) {
 		if cfg.UntilEnd {
-			ranges = slices.DeleteFunc(ranges, func(r broker.FetchRange) bool { return r.From >= ends[r.TP] })
+			if ranges, err = before(ctx, src, ranges, from, ends); err != nil {
+				return nil, err
+			}
 			if len(ranges) == 0 {
 				break
 			}
@@ -116,6 +118,25 @@ func sample(ctx context.Context, src broker.Source, topic string, cfg SampleConf
 		return nil, ErrNoRecords
 	}
 	return values, nil
+}
+
+// before leaves the ranges that have not come to their end. A source that counts by reading (broker.Counter) does not know
+// it: it is asked to read up to there when a round has brought nothing (from is where that began).
+func before(ctx context.Context, src broker.Source, ranges []broker.FetchRange, from, ends map[record.TopicPartition]record.Offset) (left []broker.FetchRange, err error) {
+	_, counts := src.(broker.Counter)
+	for _, r := range ranges {
+		began, again := from[r.TP]
+		from[r.TP] = r.From
+		if counts && again && r.From == began {
+			if ends[r.TP], err = broker.StableEnd(ctx, src, r.TP); err != nil {
+				return nil, err
+			}
+		}
+		if r.From < ends[r.TP] || counts && !(again && r.From == began) {
+			left = append(left, r)
+		}
+	}
+	return left, nil
 }
 
 func takeValues(values [][]byte, f broker.Fetched, r *broker.FetchRange, limit int) ([][]byte, error) {

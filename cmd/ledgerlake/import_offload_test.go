@@ -88,3 +88,15 @@ func TestAMissingLedgerIsNamedAndPassedByRequest(t *testing.T) {
 		}
 	}
 }
+
+// TestColumnsOfOffloadedMessages: without --format the first messages tell the columns, though nothing knows where the topic
+// ends before it was read (I4).
+func TestColumnsOfOffloadedMessages(t *testing.T) {
+	lake := filepath.Join(t.TempDir(), "plain")
+	if _, err := run(t, "import", "pulsar-offload", filepath.Join("..", "..", "broker", "pulsar", "offload", "testdata"), lake, "--topic", "plain"); err != nil {
+		t.Fatal(err)
+	}
+	if n := rowsOf(t, lake); n != 200 {
+		t.Errorf("%d rows, want 200", n)
+	}
+}
