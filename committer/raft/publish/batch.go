@@ -67,7 +67,9 @@ func (m *Machine) gathered(now time.Time, open *fsm.Version) bool {
 	if !now.Before(due) {
 		return true
 	}
-	m.wake(due)
+	if m.cfg.Plant != NoGatherWake {
+		m.wake(due)
+	}
 	return false
 }
 

@@ -90,6 +90,7 @@ const (
 	NoReadBack
 	NoFinish
 	PutOpen
+	NoGatherWake
 )
 
 // Config are the settings of a Machine.

@@ -106,6 +106,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 		"no finish on new leaders": {publishPlan: publish.NoFinish},
 		"no check of plans":        {fsmPlant: fsm.NoPlanCheck},
 		"put of an open version":   {publishPlan: publish.PutOpen},
+		"a wait without a wake":    {publishPlan: publish.NoGatherWake},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := play(1, 2000, o)

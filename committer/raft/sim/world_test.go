@@ -107,6 +107,7 @@ func (w *world) fail(format string, args ...any) {
 const (
 	faultyTime = 6_000  // ms with faults
 	calmTime   = 60_000 // ms in which all must come to an end afterwards
+	settleTime = 2_500  // ms after the faults, when the last old leader knows that it is none: every try is answered from then on
 	maxSteps   = 100_000
 )
 

@@ -216,8 +216,12 @@ func (x *writer) send() {
 	if w.chance(w.faults / 6) {
 		w.after(w.between(1, 2000), deliver) // a second copy
 	}
+	sent, settled := w.now, w.now > faultyTime+settleTime
 	w.after(w.between(300, 1500), func() {
 		if x.cur != nil && x.cur.ID == r.ID && x.sent == try {
+			if settled { // a later try must not be what wakes the group
+				w.fail("request %s has no answer %d ms after its try %d, without any faults", r.ID, w.now-sent, try)
+			}
 			x.retry()
 		}
 	})
