@@ -57,7 +57,7 @@ func ingestSides(cfg Config) (sides []ingestSide, absent []string, err error) {
 }
 
 // daemonArgs are those of kafka-delta-ingest, which this program takes too: the same line for both. The batch size is
-// above the daemon's default of 5,000, which makes it faster.
+// above the daemon's default of 5,000, so that it has less to do a message.
 func daemonArgs(w *ingestWork, load *topicLoad, dir string) []string {
 	args := []string{
 		"ingest", load.topic, dir, "--kafka", w.node.addr, "--app_id", ingestApp, "--consumer_group", filepath.Base(dir), // a group of its own: an earlier run may have left members

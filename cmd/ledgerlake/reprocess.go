@@ -306,19 +306,25 @@ func statusText(st reprocess.Status) string {
 
 // with opens the job of a file, does something with it, and closes it.
 func (f *jobFlags) with(cmd *cobra.Command, file string, do func(ctx context.Context, o *openedJob, out io.Writer) error) error {
+	return f.withSource(cmd, file, func(ctx context.Context, o *openedJob, _ reprocess.Spec) error {
+		if err := f.openJob(ctx, o); err != nil {
+			return err
+		}
+		return do(ctx, o, cmd.OutOrStdout())
+	})
+}
+
+// withSource opens what the job of a file reads, not yet the job, does something with it, and closes it.
+func (f *jobFlags) withSource(cmd *cobra.Command, file string, do func(context.Context, *openedJob, reprocess.Spec) error) error {
 	spec, err := f.read(cmd, file)
 	if err != nil {
 		return err
 	}
-	ctx := cmd.Context()
-	o, err := f.openSource(ctx, spec)
+	o, err := f.openSource(cmd.Context(), spec)
 	if err != nil {
 		return err
 	}
-	if err := f.openJob(ctx, o); err != nil {
-		return errors.Join(err, o.close())
-	}
-	return errors.Join(do(ctx, o, cmd.OutOrStdout()), o.close())
+	return errors.Join(do(cmd.Context(), o, spec), o.close())
 }
 
 func (f *jobFlags) read(cmd *cobra.Command, file string) (spec reprocess.Spec, err error) {

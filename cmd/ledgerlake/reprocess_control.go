@@ -91,23 +91,17 @@ func newReprocessThrottle() *cobra.Command {
 
 // withState does something with the store where a job keeps its state, without opening the job.
 func (f *jobFlags) withState(cmd *cobra.Command, file string, do func(context.Context, objstore.Store, string, io.Writer) error) error {
-	spec, err := f.read(cmd, file)
-	if err != nil {
-		return err
-	}
-	ctx := cmd.Context()
-	o, err := f.openSource(ctx, spec)
-	if err != nil {
-		return err
-	}
-	path, err := o.statePath(ctx)
-	if err == nil {
-		var store objstore.Store
-		if store, err = f.store.open(ctx, path); err == nil {
-			err = do(ctx, store, spec.Name, cmd.OutOrStdout())
+	return f.withSource(cmd, file, func(ctx context.Context, o *openedJob, spec reprocess.Spec) error {
+		path, err := o.statePath(ctx)
+		if err != nil {
+			return err
 		}
-	}
-	return errors.Join(err, o.close())
+		store, err := f.store.open(ctx, path)
+		if err != nil {
+			return err
+		}
+		return do(ctx, store, spec.Name, cmd.OutOrStdout())
+	})
 }
 
 // dryRunSamples is how many records a dry run shows.
@@ -115,23 +109,17 @@ const dryRunSamples = 10
 
 // dry is `reprocess --dry-run`.
 func (f *jobFlags) dry(cmd *cobra.Command, file string) error {
-	spec, err := f.read(cmd, file)
-	if err != nil {
-		return err
-	}
-	ctx := cmd.Context()
-	o, err := f.openSource(ctx, spec)
-	if err != nil {
-		return err
-	}
-	cfg, err := f.jobConfig(ctx, o)
-	if err == nil {
-		var p reprocess.Preview
-		if p, err = reprocess.DryRun(ctx, cfg, dryRunSamples); err == nil {
-			err = f.print(cmd.OutOrStdout(), p, p.String())
+	return f.withSource(cmd, file, func(ctx context.Context, o *openedJob, _ reprocess.Spec) error {
+		cfg, err := f.jobConfig(ctx, o)
+		if err != nil {
+			return err
 		}
-	}
-	return errors.Join(err, o.close())
+		p, err := reprocess.DryRun(ctx, cfg, dryRunSamples)
+		if err != nil {
+			return err
+		}
+		return f.print(cmd.OutOrStdout(), p, p.String())
+	})
 }
 
 // serveJob shows the metrics of a job until the function that it gives is called.
