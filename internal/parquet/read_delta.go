@@ -35,6 +35,10 @@ func (d *deltaReader) open(b []byte) error {
 	if n <= 0 && head[2] > 0 {
 		return damaged("differences without a first value")
 	}
+	if head[2] == 0 { // arrow-go gives a page of nulls a header of zeros, and refuses it afterwards
+		*d = deltaReader{b: b[max(n, 0):], group: d.group[:0]}
+		return nil
+	}
 	block, minis := int(head[0]), int(head[1])
 	if block > mostBlock {
 		return unsupported("blocks of %d differences", block)

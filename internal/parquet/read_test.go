@@ -127,6 +127,16 @@ func compareReads(t *testing.T, rng *rand.Rand, b []byte) bool {
 		if err != nil && strings.Contains(err.Error(), "exceeds INT32 range") { // DuckDB's differences of integers: the library is wrong there
 			t.Skip(err)
 		}
+		if err != nil && strings.Contains(err.Error(), "cannot have zero values per block") { // pages of nulls as differences: the library refuses its own
+			got, _, err := readGroup(rng, b, fr, group, fields, mem, false)
+			if err != nil {
+				t.Fatalf("row group %d: %v", group, err)
+			}
+			for _, rb := range got {
+				rb.Release()
+			}
+			continue
+		}
 		if err != nil { // what the library refuses we refuse, or leave to it
 			if _, _, ours := readGroup(rng, b, fr, group, fields, mem, false); ours == nil {
 				t.Fatalf("row group %d is read, the library says: %v", group, err)
