@@ -55,6 +55,7 @@ named by --config (flush-age: 5s). A flag wins over the environment, which wins 
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			dropStartPages()
 			return bindConfig(cmd)
 		},
 	}
