@@ -140,6 +140,7 @@ func (s *session) reconcile(ctx context.Context) error {
 		m.leaving = true
 		s.parts[p] = m
 		s.fetch.remove(p)
+		delete(s.backlog, p) // nobody waits for it any more
 		s.want = true
 	}
 	return s.joinNew(ctx, joining)

@@ -146,7 +146,6 @@ func (s *session) landed(r result) error {
 	}
 	for _, p := range r.parts {
 		delete(s.parts, p)
-		delete(s.backlog, p)
 		s.t.stats.left(p)
 		s.t.release(p)
 	}

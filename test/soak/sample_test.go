@@ -1,0 +1,120 @@
+package soak
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/table"
+)
+
+// Sample is what was seen at one moment.
+type Sample struct {
+	At      time.Duration      `json:"at"` // since the start
+	Values  map[string]float64 `json:"values"`
+	Produce int64              `json:"produced"`
+}
+
+// fromMetrics are the series that /metrics has under other names. Those of several partitions are summed.
+var fromMetrics = map[string]string{
+	"process_resident_memory_bytes": "rss", "go_memstats_heap_alloc_bytes": "heap", "go_goroutines": "goroutines", "process_open_fds": "handles",
+	"go_memstats_heap_sys_bytes": "heap_sys", "process_cpu_seconds_total": "cpu_seconds", "ledgerlake_tiering_rows_total": "rows",
+	"ledgerlake_tiering_lag_offsets": "lag", "ledgerlake_tiering_table_version": "version", "ledgerlake_tiering_restarts_total": "restarts",
+	"ledgerlake_tiering_conflicts_total": "conflicts", "ledgerlake_tiering_lost_offsets_total": "lost", "ledgerlake_tiering_dead_letters_total": "dead_letters",
+}
+
+// metrics reads a page of Prometheus.
+func metrics(ctx context.Context, addr string) (map[string]float64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("/metrics answers %s", resp.Status)
+	}
+	out := map[string]float64{}
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		name, text, ok := cutLast(lines.Text())
+		name, _, _ = strings.Cut(name, "{")
+		if series, known := fromMetrics[name]; ok && known {
+			v, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				return nil, fmt.Errorf("metric %s: %w", name, err)
+			}
+			out[series] += v
+		}
+	}
+	return out, lines.Err()
+}
+
+func cutLast(line string) (name, value string, ok bool) {
+	i := strings.LastIndexByte(line, ' ')
+	if i < 0 || strings.HasPrefix(line, "#") {
+		return "", "", false
+	}
+	return line[:i], line[i+1:], true
+}
+
+// files adds what the table's log and its folder have. A file is small when it is below half of target.
+func files(ctx context.Context, t *table.Table, dir string, target int64, into map[string]float64) error {
+	snap, err := t.Refresh(ctx)
+	if err != nil {
+		return err
+	}
+	into["live_files"], into["live_bytes"], into["small_files"] = float64(snap.NumFiles()), float64(snap.SizeBytes()), 0
+	for f := range snap.Files() {
+		if f.Size < target/2 {
+			into["small_files"]++
+		}
+	}
+	data, err := count(dir, func(path string) bool { return !strings.Contains(path, "/_") })
+	if err != nil {
+		return err
+	}
+	into["dropped_files"] = float64(data - snap.NumFiles()) // of older versions, until a vacuum
+	log, err := count(filepath.Join(dir, "_delta_log"), func(string) bool { return true })
+	into["log_files"] = float64(log)
+	return err
+}
+
+// count counts files below a folder that others write to and delete from meanwhile.
+func count(dir string, wanted func(path string) bool) (n int, err error) {
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case !d.IsDir() && wanted(strings.TrimPrefix(path, dir)):
+			n++
+		}
+		return nil
+	})
+	return n, err
+}
+
+// folderBytes sums a folder's files.
+func folderBytes(dir string) (sum int64) {
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			if info, err := d.Info(); err == nil {
+				sum += info.Size()
+			}
+		}
+		return nil // it is for information
+	})
+	return sum
+}

@@ -1,0 +1,272 @@
+package soak
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/internal/vfs"
+	"github.com/ledgerlake/ledgerlake/objstore/dir"
+	"github.com/ledgerlake/ledgerlake/table"
+	"github.com/ledgerlake/ledgerlake/test/harness"
+)
+
+func TestMain(m *testing.M) { harness.Main(m) }
+
+const (
+	topic      = "soak"
+	ahead      = 1_500_000 // records that the topic has and the table has not
+	targetSize = 64 << 20  // of compaction
+	look       = 3 * time.Second
+)
+
+// limits are what each judged series may grow over the last two thirds of the run.
+var limits = map[string]Limit{
+	"rss":           {Share: 0.10, Least: 16 << 20},
+	"heap":          {Share: 0.10, Least: 16 << 20},
+	"goroutines":    {Share: 0.10, Least: 5},
+	"handles":       {Share: 0.10, Least: 5},
+	"small_files":   {Share: 0.20, Least: 16},
+	"dropped_files": {Share: 0.20, Least: 50},
+	"log_files":     {Share: 0.20, Least: 50},
+	"lag":           {Share: 0.20, Least: 100_000},
+}
+
+// A long run at full rate: memory, goroutines, handles, and the files that compaction, vacuum and log cleanup keep flat
+// show no trend, nothing is lost to retention, and the table has each record once (I3, I8). LEDGERLAKE_SOAK says how long: make soak.
+func TestSoak(t *testing.T) {
+	text := os.Getenv("LEDGERLAKE_SOAK")
+	if text == "" {
+		t.Skip("a soak takes its time: make soak SOAK=30m")
+	}
+	length, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatalf("LEDGERLAKE_SOAK: %v", err)
+	}
+	s := newRun(t, length)
+	s.watch(t)
+	s.finish(t)
+	s.report(t)
+}
+
+// run is a soak under way.
+type run struct {
+	length       time.Duration
+	start        time.Time
+	kafka        *harness.RealKafka
+	dir          string // of the table
+	http         string
+	table        *table.Table
+	ingest       *harness.Process
+	producer     *producer
+	stop         context.CancelFunc
+	sending      chan error
+	rows         atomic.Int64
+	samples      []Sample
+	mostKafka    int64
+	verification string
+}
+
+func newRun(t *testing.T, length time.Duration) *run {
+	t.Helper()
+	t.Setenv("KAFKA_CONFIG", "log.retention.check.interval.ms=2000\nlog.segment.delete.delay.ms=1000\nlog.initial.task.delay.ms=1000")
+	s := &run{length: length, kafka: harness.Kafka(t), dir: filepath.Join(t.TempDir(), topic), sending: make(chan error, 1)}
+	s.createTopic(t)
+	s.createTable(t)
+	s.http = freeAddr(t)
+	// Each job has many rounds in the part that is judged.
+	often := min(max(length/60, 2*time.Second), 10*time.Second)
+	s.ingest = harness.Start(t, "ingest", "--brokers", s.kafka.Addr, "--topic", topic, "--table", s.dir, "--group", "soak", "--flush-age", "1s",
+		"--optimize-interval", often.String(), "--vacuum-interval", (2 * often).String(), "--optimize-target-size", strconv.Itoa(targetSize),
+		"--http-listen", s.http, "--log-level", "warn")
+	var err error
+	if s.producer, err = newProducer(s.kafka.Addr, topic); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.producer.client.Close)
+	harness.Eventually(t, time.Minute, func() error {
+		_, err := metrics(t.Context(), s.http)
+		return err
+	})
+	s.start = time.Now()
+	ctx, stop := context.WithCancel(t.Context())
+	s.stop = stop
+	t.Cleanup(stop)
+	go func() { s.sending <- s.producer.run(ctx, ahead, &s.rows) }()
+	return s
+}
+
+// createTopic makes one that keeps a few times of what is ahead of the table.
+func (s *run) createTopic(t *testing.T) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(s.kafka.Addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	value := func(s string) *string { return &s }
+	_, err = kadm.NewClient(client).CreateTopic(t.Context(), partitions, 1, map[string]*string{
+		"retention.bytes": value(strconv.Itoa(64 << 20)), "segment.bytes": value(strconv.Itoa(16 << 20)), "file.delete.delay.ms": value("1000"),
+	}, topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *run) createTable(t *testing.T) {
+	t.Helper()
+	store, err := dir.Open(dir.Config{Root: s.dir, FS: vfs.OS()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema, err := deltalog.ParseSchema(fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload, err := deltalog.ToArrow(schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep := fmt.Sprintf("interval %d seconds", int(min(max(s.length/30, 2*time.Second), time.Minute).Seconds()))
+	s.table, err = table.Create(t.Context(), store, payload, table.Config{Topic: topic, DropValue: true,
+		Properties: map[string]string{"delta.deletedFileRetentionDuration": keep, "delta.logRetentionDuration": keep}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.table.Close() })
+}
+
+// freeAddr is a loopback address that nobody listens on.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(harness.FreePort(t, 0)))
+}
+
+// watch takes samples until the time is over.
+func (s *run) watch(t *testing.T) {
+	t.Helper()
+	quick, slow, over := time.NewTicker(200*time.Millisecond), time.NewTicker(look), time.After(s.length)
+	defer quick.Stop()
+	defer slow.Stop()
+	for {
+		select {
+		case <-over:
+			return
+		case <-s.ingest.Done():
+			t.Fatalf("ingest ended before its time\n%s", s.ingest.Log())
+		case err := <-s.sending:
+			t.Fatalf("the producer ended before its time: %v", err)
+		case <-quick.C:
+			s.measure(t)
+		case <-slow.C:
+			v := s.measure(t)
+			if err := files(t.Context(), s.table, s.dir, targetSize, v); err != nil {
+				t.Fatal(err)
+			}
+			s.samples = append(s.samples, Sample{At: time.Since(s.start).Round(time.Millisecond), Values: v, Produce: s.producer.total.Load()})
+			s.mostKafka = max(s.mostKafka, folderBytes(s.kafka.LogDir()))
+			if n := len(s.samples); n%20 == 0 {
+				t.Logf("%s: %.0f rows, rss %.0f MiB, heap %.0f MiB, %.0f goroutines, %.0f handles, %.0f live files (%.0f small), %.0f log files",
+					s.samples[n-1].At.Round(time.Second), v["rows"], v["rss"]/(1<<20), v["heap"]/(1<<20), v["goroutines"], v["handles"], v["live_files"], v["small_files"], v["log_files"])
+			}
+		}
+	}
+}
+
+// measure reads the process, and tells the producer how far the table is.
+func (s *run) measure(t *testing.T) map[string]float64 {
+	t.Helper()
+	v, err := metrics(t.Context(), s.http)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, s.ingest.Log())
+	}
+	s.rows.Store(int64(v["rows"]))
+	return v
+}
+
+// finish lets everything become rows and looks whether the table is right.
+func (s *run) finish(t *testing.T) {
+	t.Helper()
+	s.stop()
+	if err := <-s.sending; err != nil {
+		t.Fatalf("produce: %v", err)
+	}
+	harness.Eventually(t, time.Minute, func() error {
+		v := s.measure(t)
+		if got, want := s.rows.Load(), s.producer.total.Load(); got != want {
+			return fmt.Errorf("%d rows of %d; %.0f lost, %.0f dead letters", got, want, v["lost"], v["dead_letters"])
+		}
+		return nil
+	})
+	s.ingest.Stop(t)
+	args := []string{s.dir}
+	for _, n := range s.producer.sent {
+		args = append(args, strconv.FormatInt(n, 10))
+	}
+	if out := strings.TrimSpace(string(harness.RunPython(t, nil, "verify.py", args...))); out != "" {
+		t.Errorf("DuckDB finds that the table is not what was produced:\n%s", out)
+		s.verification = out
+	} else {
+		s.verification = "DuckDB finds each record once, with its values"
+	}
+	if _, err := os.Stat(s.dir + "_dead_letters"); err == nil {
+		t.Error("there are dead letters")
+	}
+}
+
+// report judges each series and writes report.json and report.txt to LEDGERLAKE_SOAK_OUT.
+func (s *run) report(t *testing.T) {
+	t.Helper()
+	var verdicts []Verdict
+	for name, limit := range limits {
+		var series []Point
+		for _, sample := range s.samples {
+			series = append(series, Point{sample.At, sample.Values[name]})
+		}
+		verdicts = append(verdicts, Judge(name, series, limit))
+	}
+	slices.SortFunc(verdicts, func(a, b Verdict) int { return strings.Compare(a.Name, b.Name) })
+	last := s.samples[len(s.samples)-1]
+	var text bytes.Buffer
+	fmt.Fprintf(&text, "soak of %s on %d CPUs (%s): %d records of %d partitions, %.0f a second, %.1f CPU s a million; %d samples\n", s.length, runtime.NumCPU(), runtime.GOARCH,
+		s.producer.total.Load(), partitions, last.Values["rows"]/last.At.Seconds(), last.Values["cpu_seconds"]/last.Values["rows"]*1e6, len(s.samples))
+	fmt.Fprintf(&text, "version %.0f, %.0f live files of %.0f MiB, %.0f restarts, %.0f conflicts; most in Kafka %d MiB\n", last.Values["version"], last.Values["live_files"],
+		last.Values["live_bytes"]/(1<<20), last.Values["restarts"], last.Values["conflicts"], s.mostKafka>>20)
+	fmt.Fprintln(&text, s.verification)
+	for _, v := range verdicts {
+		fmt.Fprintln(&text, v)
+		if !v.Flat {
+			t.Errorf("%s grows, or has too few samples: %s", v.Name, v)
+		}
+	}
+	t.Logf("\n%s", text.String())
+	raw, err := json.MarshalIndent(map[string]any{"length": s.length.String(), "records": s.producer.total.Load(), "verification": s.verification,
+		"verdicts": verdicts, "samples": s.samples}, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := os.Getenv("LEDGERLAKE_SOAK_OUT")
+	if out == "" {
+		return
+	}
+	for name, b := range map[string][]byte{"report.txt": text.Bytes(), "report.json": raw} {
+		if err := os.WriteFile(filepath.Join(out, name), b, 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+}
