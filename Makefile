@@ -27,6 +27,7 @@ COUNT   ?= 1
 TIME    ?= 1s
 FUZZTIME ?= 20s
 SEEDS   ?= 20000
+SOAK    ?= 30m
 
 # The services of test/ read these.
 export LEDGERLAKE_CACHE := $(CACHE)
@@ -169,6 +170,12 @@ stores: services ## many writers of one table on each log store; LEDGERLAKE_COMM
 .PHONY: ingest-matrix
 ingest-matrix: services ## every format and number of partitions through all that goes wrong in a topic's life, on a real Kafka (minutes)
 	LEDGERLAKE_MATRIX=1 $(GO) test -count=1 -timeout 30m -v -run TestIngestMatrix ./test/e2e
+
+# At full rate of this machine: nothing else should run beside it.
+.PHONY: soak
+soak: services ## `ingest` at full rate on a real Kafka with all background work, and what of it grows: SOAK=30m; report in .cache/soak
+	@mkdir -p $(CACHE)/soak
+	LEDGERLAKE_SOAK=$(SOAK) LEDGERLAKE_SOAK_OUT=$(CACHE)/soak $(GO) test -count=1 -timeout 24h -v -run TestSoak ./test/soak
 
 .PHONY: e2e-spark
 e2e-spark: ## Spark reads our tables and we read Spark's (slow: a JVM and about 500 MB of packages)

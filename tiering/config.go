@@ -77,6 +77,11 @@ type Config struct {
 	// JSON, whose new fields would go unnoticed.
 	Evolve bool
 
+	// Widen gives a column of the table a wider type, as Delta's type widening knows it, when a record brings a value that
+	// it has no room for: the table gets that feature with the first one, and readers must know it. Like Evolve it is refused for
+	// anything but plain JSON.
+	Widen bool
+
 	// Codec, RowGroupBytes and RowGroupRows are those of data files: see table.WriterOptions.
 	Codec         table.Codec
 	RowGroupBytes int64
@@ -214,7 +219,7 @@ func (c Config) validate() error {
 
 // validateEvolve refuses Evolve where decoders do not tell of new fields, or values are not the JSON that is sampled.
 func (c Config) validateEvolve() error {
-	if !c.Evolve || c.NewDecoder == nil {
+	if !c.Evolve && !c.Widen || c.NewDecoder == nil {
 		return nil
 	}
 	payload, err := c.Table.PayloadSchema()
@@ -226,7 +231,7 @@ func (c Config) validateEvolve() error {
 		return fmt.Errorf("make decoder: %w", err)
 	}
 	if _, plain := d.(*decode.JSON); !plain {
-		return errors.New("evolution finds new fields in plain JSON values alone: leave --evolve out, or widen the table by a reprocess job")
+		return errors.New("new fields and larger values are looked for in plain JSON alone: leave --evolve and --widen out, or widen the table by a reprocess job")
 	}
 	return nil
 }

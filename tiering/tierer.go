@@ -94,9 +94,8 @@ func (t *Tierer) Run(ctx context.Context) error {
 			try = 1
 		}
 		t.stats.restarted()
-		var news *newFieldsError
-		if errors.As(err, &news) {
-			if err = t.evolve(ctx, news); err == nil {
+		if change := t.schemaChange(err); change != nil {
+			if err = change(ctx); err == nil {
 				continue
 			}
 			if permanent(err) {
@@ -110,6 +109,20 @@ func (t *Tierer) Run(ctx context.Context) error {
 		t.cfg.Logger.Warn("tiering failed, beginning again from the table", "topic", t.cfg.Topic, "try", try, "error", err)
 		t.backoff(ctx, t.cfg.pause(try))
 	}
+}
+
+// schemaChange gives what is to be done to the table's columns before the next session; nil when that is not why a session
+// ended.
+func (t *Tierer) schemaChange(err error) func(context.Context) error {
+	var news *newFieldsError
+	var narrow *narrowError
+	switch {
+	case errors.As(err, &news):
+		return func(ctx context.Context) error { return t.evolve(ctx, news) }
+	case errors.As(err, &narrow):
+		return func(ctx context.Context) error { return t.widen(ctx, narrow) }
+	}
+	return nil
 }
 
 // lastCommitError marks the failure of the commit at the end.

@@ -358,6 +358,9 @@ func (w *worker) refused(partition int32, rec *record.Record, err error) error {
 		w.out.records--
 		w.out.filtered++
 	default:
+		if e := w.s.narrow(rec, err); e != nil {
+			return e
+		}
 		w.bury(newDeadLetter(partition, rec, err))
 	}
 	return nil

@@ -251,7 +251,7 @@ func (s *run) report(t *testing.T) {
 	for _, v := range verdicts {
 		fmt.Fprintln(&text, v)
 		if !v.Flat {
-			t.Errorf("%s grows, or has too few samples: %s", v.Name, v)
+			t.Errorf("not flat: %s", v)
 		}
 	}
 	t.Logf("\n%s", text.String())

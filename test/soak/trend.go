@@ -33,9 +33,12 @@ type Verdict struct {
 }
 
 func (v Verdict) String() string {
-	word := "flat"
-	if !v.Flat {
-		word = "GROWS"
+	word := "GROWS"
+	switch {
+	case v.Flat:
+		word = "flat"
+	case v.Judged < fewest:
+		word = "TOO FEW SAMPLES"
 	}
 	return fmt.Sprintf("%-16s median %14.0f  from %14.0f to %14.0f  trend %+13.0f  allowed %12.0f  %s", v.Name, v.Median, v.Least, v.Most, v.Growth, v.Allowed, word)
 }

@@ -18,7 +18,7 @@ c.execute("SET TimeZone = 'UTC'")
 rows = c.execute(
     """SELECT _partition, count(*), min(_offset), max(_offset), sum(_offset), sum(_offset::HUGEINT * _offset),
          count(*) FILTER (WHERE p = _partition AND n = _offset
-           AND epoch_ms(at) = epoch_ms(TIMESTAMP '2026-01-01') + n
+           AND epoch_ms("at") = epoch_ms(TIMESTAMP '2026-01-01') + n
            AND method = (['GET', 'POST', 'PUT', 'DELETE'])[n % 4 + 1] AND status = 200 + n % 7
            AND url = 'https://shop.example.org/products/articles/' || (n * 37 + p) % 1009
            AND "user" = 'user-' || (n * 7919 + p) % 50021

@@ -1,0 +1,195 @@
+package tiering
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/decode"
+	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+// Under Config.Widen a value that is too large for its column ends the session, as a field without a column does under
+// Config.Evolve: the column gets the wider type in a version of its own, and the next session reads the record again. Only
+// what Delta's type widening has is done, so files that are there stay as they are. If we stop in between, the column is
+// wide and the records are read again.
+
+// narrowError ends a session since a column is to get a wider type.
+type narrowError struct {
+	path     string // of the column
+	from, to deltalog.DataType
+}
+
+func (e *narrowError) Error() string {
+	return fmt.Sprintf("column %s of type %s has no room for a value that %s has", e.path, e.from, e.to)
+}
+
+// key names the change among those that were declined.
+func (e *narrowError) key() string { return fmt.Sprintf("%s as %s", e.path, e.to) }
+
+// narrow gives what is to become of the column that refused a value; nil when nothing is.
+func (s *session) narrow(rec *record.Record, cause error) *narrowError {
+	var bad *decode.Error
+	if !s.t.cfg.Widen || !errors.As(cause, &bad) || bad.Path == "" {
+		return nil
+	}
+	for _, f := range s.t.cfg.Transform.Set {
+		if f.Property == bad.Path {
+			return nil // the value of the column is no field of the record's
+		}
+	}
+	f, raw := fieldAt(s.snap.Schema(), bad.Path, rec.Value)
+	if f == nil || slices.Contains(s.snap.Metadata().PartitionColumns, bad.Path) {
+		return nil
+	}
+	to := room(f.Type, raw)
+	if to == nil {
+		return nil
+	}
+	e := &narrowError{path: bad.Path, from: f.Type, to: to}
+	s.t.mu.Lock()
+	defer s.t.mu.Unlock()
+	if s.t.declined[e.key()] {
+		return nil
+	}
+	return e
+}
+
+// fieldAt finds a column by its path through structs, and what a JSON value has there.
+func fieldAt(schema *deltalog.StructType, path string, value json.RawMessage) (*deltalog.StructField, json.RawMessage) {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(value, &fields) != nil {
+		return nil, nil
+	}
+	for i := range schema.Fields {
+		f := &schema.Fields[i]
+		if f.Name == path {
+			return f, fields[f.Name]
+		}
+		rest, below := strings.CutPrefix(path, f.Name+".")
+		if st, ok := f.Type.(*deltalog.StructType); ok && below {
+			if found, raw := fieldAt(st, rest, fields[f.Name]); found != nil {
+				return found, raw
+			}
+		}
+	}
+	return nil, nil
+}
+
+// room gives the type that a column of a type widens to for a JSON value; nil where none does. Whole numbers beyond 64
+// bits widen nothing: one of them would make a decimal of a column of numbers for ever.
+func room(have deltalog.DataType, raw json.RawMessage) deltalog.DataType {
+	text := string(raw)
+	if len(text) > 0 && text[0] == '"' && json.Unmarshal(raw, &text) != nil {
+		return nil
+	}
+	number, err := strconv.ParseFloat(text, 64)
+	isNumber := err == nil && !math.IsInf(number, 0) && !math.IsNaN(number) && json.Valid([]byte(text))
+	if d, ok := have.(deltalog.Decimal); ok && isNumber {
+		return moreDigits(d, text)
+	}
+	switch have {
+	case deltalog.Byte, deltalog.Short, deltalog.Integer:
+		whole, err := strconv.ParseInt(text, 10, 64)
+		switch {
+		case err == nil && have != deltalog.Integer && whole == int64(int32(whole)):
+			return deltalog.Integer
+		case err == nil:
+			return deltalog.Long
+		case isNumber && strings.ContainsAny(text, ".eE"):
+			return deltalog.Double
+		}
+	case deltalog.Float:
+		if isNumber {
+			return deltalog.Double
+		}
+	case deltalog.Date:
+		for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02 15:04:05"} { // fractions are taken too
+			if _, err := time.Parse(layout, text); err == nil {
+				return deltalog.TimestampNTZ
+			}
+		}
+	}
+	return nil
+}
+
+// moreDigits gives the decimal that holds what d holds, and a number too; nil when Delta has none.
+func moreDigits(d deltalog.Decimal, text string) deltalog.DataType {
+	if strings.ContainsAny(text, "eE") {
+		return nil
+	}
+	whole, fraction, _ := strings.Cut(strings.TrimPrefix(text, "-"), ".")
+	scale := max(d.Scale, int32(len(strings.TrimRight(fraction, "0"))))
+	precision := max(d.Precision-d.Scale, int32(len(strings.TrimLeft(whole, "0")))) + scale
+	if precision > 38 || precision == d.Precision && scale == d.Scale {
+		return nil
+	}
+	return deltalog.Decimal{Precision: precision, Scale: scale}
+}
+
+// widen gives a column its wider type, and turns type widening on for the table. A change that cannot be is not asked
+// for again: its values are dead letters then (I7).
+func (t *Tierer) widen(ctx context.Context, e *narrowError) error {
+	snap, err := t.cfg.Table.Refresh(ctx)
+	if err != nil {
+		return fmt.Errorf("read table: %w", err)
+	}
+	schema := withType(snap.Schema(), e.path, e)
+	if schema == nil {
+		return nil // somebody else has changed the column: the next session sees what is still to be done
+	}
+	c, err := snap.Alter(deltalog.Change{Schema: schema, Set: map[string]string{"delta.enableTypeWidening": "true"}})
+	var v deltalog.Version
+	if err == nil {
+		c.Incarnation = snap.Metadata().ID
+		v, err = t.cfg.Change.of(ctx, t.cfg.Table, c)
+	}
+	var unsupported *deltalog.UnsupportedError
+	switch {
+	case errors.Is(err, deltalog.ErrMetadataChanged) || errors.Is(err, deltalog.ErrProtocolChanged):
+		return nil
+	case errors.Is(err, deltalog.ErrInvalidCommit) || errors.As(err, &unsupported):
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.declined == nil {
+			t.declined = map[string]bool{}
+		}
+		t.declined[e.key()] = true
+		t.cfg.Logger.Warn("a column gets no wider type", "topic", t.cfg.Topic, "column", e.path, "type", e.to.String(), "why", err)
+		return nil
+	case err != nil:
+		return fmt.Errorf("widen column %s to %s: %w", e.path, e.to, err)
+	}
+	t.cfg.Logger.Info("a column got a wider type", "topic", t.cfg.Topic, "column", e.path, "was", e.from.String(), "is", e.to.String(), "version", v)
+	return nil
+}
+
+// withType gives the schema with the wider type; nil when the column is not what it was.
+func withType(s *deltalog.StructType, path string, e *narrowError) *deltalog.StructType {
+	out := &deltalog.StructType{Fields: slices.Clone(s.Fields)}
+	for i := range out.Fields {
+		f := &out.Fields[i]
+		if f.Name == path {
+			if f.Type.String() != e.from.String() {
+				return nil
+			}
+			f.Type = e.to
+			return out
+		}
+		rest, below := strings.CutPrefix(path, f.Name+".")
+		if st, ok := f.Type.(*deltalog.StructType); ok && below {
+			if inner := withType(st, rest, e); inner != nil {
+				f.Type = inner
+				return out
+			}
+		}
+	}
+	return nil
+}
