@@ -129,11 +129,11 @@ func wantEvolved(t *testing.T, who string, rows map[harness.Position]map[string]
 	}
 }
 
-// Spark reads the partitioned and the evolved table as we do.
+// Spark reads the partitioned, the evolved and the widened table as we do.
 func TestSparkReadsPartitionedAndEvolved(t *testing.T) {
 	harness.SparkPython(t)
 	seed := harness.Seed(t, 4411)
-	for _, table := range []string{fillPartitioned(t, seed, 1500), fillEvolved(t)} {
+	for _, table := range []string{fillPartitioned(t, seed, 1500), fillEvolved(t), fillWidened(t)} {
 		theirs := harness.ByPosition(t, "Spark", harness.DecodeRows(t, harness.RunSpark(t, "spark.py", "read", table)))
 		harness.SameRows(t, "Spark", theirs, "ledgerlake", harness.ByPosition(t, "ledgerlake", readTable(t, table)))
 	}
