@@ -44,7 +44,9 @@ type column struct {
 	// The page that is being filled. Levels are explicit only from the first null or list on.
 	slots   int
 	values  int
+	rows    int
 	partial bool
+	of      Bounds  // its values; of byte strings only when it is encoded
 	pending         // in use between take and leave
 	kept    pending // the rest of the time
 	own     bool    // pending is the memory of kept
@@ -57,7 +59,8 @@ type column struct {
 	method   Codec // methodUnknown before the first page
 	dict     dict
 	pages    [9]int // data pages by encoding
-	bounds   Bounds
+	bounds   Bounds // of its pages
+	index    pageIndex
 	file     Bounds // of the chunks before
 }
 
@@ -88,20 +91,26 @@ type scratch struct {
 	def2, rep2 []uint8
 	page, comp []byte
 	codes      []uint32
+	seen       []uint64 // bits by code
 	head       thrift
 }
 
 const methodUnknown Codec = -1
 
 func (c *column) reset() {
-	c.slots, c.values, c.partial = 0, 0, false
+	c.emptyPage()
 	c.kept.clear()
 	c.startChunk()
 	c.file.reset()
 }
 
+func (c *column) emptyPage() {
+	c.slots, c.values, c.rows, c.partial = 0, 0, 0, false
+	c.of.reset()
+}
+
 func (c *column) startPage() {
-	c.slots, c.values, c.partial = 0, 0, false
+	c.emptyPage()
 	c.clear()
 	c.plain = append(c.plain, make([]byte, headroom)...)
 }
@@ -141,6 +150,7 @@ func (c *column) startChunk() {
 	c.pages = [9]int{}
 	c.dict.reset()
 	c.bounds.reset()
+	c.index.reset()
 }
 
 // write appends all rows of a column of a batch.
@@ -164,6 +174,7 @@ func (c *column) write(a arrow.Array) error {
 			return err
 		}
 		c.values += p.len()
+		c.rows += to - from
 		if c.slots >= pageRows || c.size() >= pageBytes {
 			if err := c.flush(); err != nil {
 				return err
@@ -209,7 +220,8 @@ func (c *column) flush() error {
 		}
 	}
 	body := c.encode()
-	c.bounds.Nulls += int64(c.slots - c.values)
+	c.of.Nulls += int64(c.slots - c.values)
+	c.bounds.merge(&c.of)
 	c.levels += int64(c.slots)
 	c.pages[c.encoding]++
 	head, data, err := c.pack(body, dataPage, c.slots, c.encoding)
@@ -218,6 +230,7 @@ func (c *column) flush() error {
 	}
 	c.out.append(head)
 	c.out.append(data)
+	c.index.add(&c.of, &c.leaf, len(head)+len(data), int64(c.rows))
 	c.startPage()
 	return nil
 }
@@ -229,15 +242,16 @@ func (c *column) encode() []byte {
 		c.page = appendBits(c.page, c.plain[headroom:])
 		return c.page
 	case c.kind == kindInt32:
-		boundInts(&c.bounds, c.i32)
+		boundInts(&c.of, c.i32)
 		c.page = encodeInts(c, c.i32, 4)
 		return c.page
 	case c.kind == kindInt64:
-		boundInts(&c.bounds, c.i64)
+		boundInts(&c.of, c.i64)
 		c.page = encodeInts(c, c.i64, 8)
 		return c.page
 	case c.encoding == encDictionary:
 		c.codeBytes(math.MaxInt)
+		c.boundCodes()
 		c.page = c.appendCodes(c.page)
 		return c.page
 	case c.kind == kindBytes && !c.opaque:
@@ -255,7 +269,21 @@ func (c *column) encode() []byte {
 func (c *column) boundBytes() {
 	for rest := c.plain[headroom:]; len(rest) > 0; {
 		n := 4 + int(binary.LittleEndian.Uint32(rest))
-		c.bounds.bytes(rest[4:n], c.opts.KeepBytes)
+		c.of.bytes(rest[4:n], c.opts.KeepBytes)
+		rest = rest[n:]
+	}
+}
+
+// boundCodes looks at each value of the page once, however often it is there.
+func (c *column) boundCodes() {
+	c.seen = append(c.seen[:0], make([]uint64, (c.dict.n+63)/64)...)
+	rest := c.plain[headroom:]
+	for _, code := range c.codes {
+		n := 4 + int(binary.LittleEndian.Uint32(rest))
+		if bit := uint64(1) << (code & 63); c.seen[code>>6]&bit == 0 {
+			c.seen[code>>6] |= bit
+			c.of.bytes(rest[4:n], c.opts.KeepBytes)
+		}
 		rest = rest[n:]
 	}
 }
@@ -304,16 +332,12 @@ func appendBits(dst, v []byte) []byte {
 	return dst
 }
 
-// codeBytes replaces the first values by their numbers in the dictionary. A value is new only once in a chunk,
-// so that this is where the bounds of such a column come from.
+// codeBytes replaces the first values by their numbers in the dictionary.
 func (c *column) codeBytes(limit int) {
 	c.codes = c.codes[:0]
 	for rest := c.plain[headroom:]; len(rest) > 0 && len(c.codes) < limit; {
 		n := 4 + int(binary.LittleEndian.Uint32(rest))
-		code, added := c.dict.bytes(rest[4:n])
-		if added {
-			c.bounds.bytes(rest[4:n], c.opts.KeepBytes)
-		}
+		code, _ := c.dict.bytes(rest[4:n])
 		c.codes = append(c.codes, code)
 		rest = rest[n:]
 	}

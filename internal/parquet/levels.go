@@ -138,7 +138,7 @@ func (c *column) expand(l array.ListLike, nullable bool, level uint8, start int)
 		def, rep := c.def2[i], c.rep2[i]
 		if at < 0 || nulls && l.IsNull(int(at)) {
 			if level == 1 {
-				c.bounds.lists++
+				c.of.lists++
 			}
 			c.def, c.rep, c.idx = append(c.def, def), append(c.rep, rep), append(c.idx, -1)
 			continue

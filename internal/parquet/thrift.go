@@ -63,8 +63,21 @@ func (t *thrift) list(id, elem, n int) {
 	t.b = binary.AppendUvarint(append(t.b, byte(0xf0|elem)), uint64(n))
 }
 
-// elemI32 and elemString are elements of a list; elem begins one that is a struct.
-func (t *thrift) elemI32(v int) { t.b = binary.AppendVarint(t.b, int64(v)) }
+// elemI32 and its like are elements of a list; elem begins one that is a struct.
+func (t *thrift) elemI32(v int)   { t.b = binary.AppendVarint(t.b, int64(v)) }
+func (t *thrift) elemI64(v int64) { t.b = binary.AppendVarint(t.b, v) }
+
+func (t *thrift) elemBool(v bool) {
+	if v {
+		t.b = append(t.b, thriftTrue)
+	} else {
+		t.b = append(t.b, thriftFalse)
+	}
+}
+
+func (t *thrift) elemBytes(v []byte) {
+	t.b = append(binary.AppendUvarint(t.b, uint64(len(v))), v...)
+}
 
 func (t *thrift) elemString(v string) {
 	t.b = append(binary.AppendUvarint(t.b, uint64(len(v))), v...)

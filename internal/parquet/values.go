@@ -155,18 +155,18 @@ func (c *column) gatherBools(a *array.Boolean, p *picked) {
 	for _, b := range c.plain[start:] {
 		lo, hi = lo&b, hi|b
 	}
-	c.bounds.ints(int64(lo), int64(hi))
+	c.of.ints(int64(lo), int64(hi))
 }
 
 func (c *column) gatherFloats32(v []float32, p *picked) {
 	if p.idx == nil {
 		v = v[p.from:p.to]
-		boundFloats(&c.bounds, v)
+		boundFloats(&c.of, v)
 		c.plain = append(c.plain, arrow.Float32Traits.CastToBytes(v)...)
 		return
 	}
 	for _, i := range p.idx {
-		boundFloats(&c.bounds, v[i:i+1])
+		boundFloats(&c.of, v[i:i+1])
 		c.plain = append(c.plain, arrow.Float32Traits.CastToBytes(v[i:i+1])...)
 	}
 }
@@ -174,12 +174,12 @@ func (c *column) gatherFloats32(v []float32, p *picked) {
 func (c *column) gatherFloats64(v []float64, p *picked) {
 	if p.idx == nil {
 		v = v[p.from:p.to]
-		boundFloats(&c.bounds, v)
+		boundFloats(&c.of, v)
 		c.plain = append(c.plain, arrow.Float64Traits.CastToBytes(v)...)
 		return
 	}
 	for _, i := range p.idx {
-		boundFloats(&c.bounds, v[i:i+1])
+		boundFloats(&c.of, v[i:i+1])
 		c.plain = append(c.plain, arrow.Float64Traits.CastToBytes(v[i:i+1])...)
 	}
 }
@@ -213,7 +213,7 @@ func (c *column) gatherDecimals(v []decimal128.Num, p *picked) error {
 			return fmt.Errorf("column %q: the number %s does not fit %s", c.name, v[i].ToString(0), c.typ)
 		}
 		c.plain = appendDecimal(c.plain, v[i], c.width)
-		c.bounds.decimal(v[i])
+		c.of.decimal(v[i])
 	}
 	return nil
 }

@@ -57,7 +57,8 @@ type Writer struct {
 	groupRows int64
 	rows      int64
 	groups    int    // row groups
-	metadata  []byte // of them, as the footer has them
+	metadata  []byte // of them, as the footer has them but for the places of their page index
+	index     fileIndex
 	t         thrift
 	bad       error // sticky
 }
@@ -97,6 +98,7 @@ func (w *Writer) reset(sink io.Writer) {
 		c.reset()
 	}
 	w.sink, w.offset, w.groupRows, w.rows, w.groups, w.metadata, w.bad = sink, 0, 0, 0, 0, w.metadata[:0], nil
+	w.index.reset()
 }
 
 // Write appends rows to the row group. Columns are matched by position and must have the types of the schema.
@@ -140,7 +142,7 @@ func (w *Writer) Size() int64 { return w.offset + w.Held() }
 func (w *Writer) Held() int64 {
 	n := int64(0)
 	for _, c := range w.cols {
-		n += int64(c.out.size + c.kept.size())
+		n += int64(c.out.size + c.kept.size() + c.index.size())
 	}
 	return n
 }
@@ -158,7 +160,7 @@ func (w *Writer) EndRowGroup() error {
 			return err
 		}
 	}
-	start, raw := w.offset, int64(0)
+	start, raw, indexed := w.offset, int64(0), false
 	t := &w.t
 	t.reset(w.metadata)
 	t.elem()
@@ -171,6 +173,7 @@ func (w *Writer) EndRowGroup() error {
 			return err
 		}
 		raw += c.raw
+		indexed = indexed || len(c.index.pages) > 1
 		c.file.merge(&c.bounds)
 		c.startChunk()
 	}
@@ -183,6 +186,9 @@ func (w *Writer) EndRowGroup() error {
 	}
 	t.end()
 	w.metadata = t.b
+	if !indexed {
+		w.index.drop(len(w.cols))
+	}
 	w.groups++
 	w.rows, w.groupRows = w.rows+w.groupRows, 0
 	return nil
@@ -255,6 +261,7 @@ func (w *Writer) chunk(t *thrift, c *column) error {
 	c.bounds.append(t, &c.leaf)
 	c.pageCounts(t, dict > 0)
 	t.end()
+	w.index.add(c, len(t.b), start+dict)
 	t.end()
 	return nil
 }
@@ -329,6 +336,10 @@ func (w *Writer) Close() error {
 			return err
 		}
 	}
+	at := w.offset
+	if err := errors.Join(w.put(w.index.columns), w.put(w.index.offsets)); err != nil {
+		return err
+	}
 	t := &w.t
 	t.reset(nil)
 	t.i32(1, 2)
@@ -336,7 +347,15 @@ func (w *Writer) Close() error {
 	t.b = append(t.b, w.layout.t.b...)
 	t.i64(3, w.rows)
 	t.list(4, thriftStruct, w.groups)
-	t.b = append(t.b, w.metadata...)
+	w.index.appendMetadata(t, w.metadata, at)
+	t.last = 4
+	if len(w.index.chunks) > 0 {
+		t.list(5, thriftStruct, 1)
+		t.elem()
+		t.string(1, IndexKey)
+		t.string(2, w.index.place(at))
+		t.end()
+	}
 	t.string(6, createdBy)
 	t.list(7, thriftStruct, len(w.cols))
 	for range w.cols {

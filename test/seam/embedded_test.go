@@ -26,7 +26,7 @@ func TestEmbeddedLog(t *testing.T) {
 	r.kafka, r.source = addr, kafkaSource(addr)
 	r.awaitTable()
 	r.start(6)
-	r.play(harness.Kills(t, 2), harness.Number(t, "LEDGERLAKE_READS", 200), func(int) {
+	r.play(harness.Kills(t, 2), func(int) {
 		s.Kill()
 		s = harness.Serve(t, dir, addr, flags...)
 	})

@@ -29,7 +29,7 @@ func TestRealKafka(t *testing.T) {
 	r.awaitTable()
 	r.start(6)
 	kills, rng := harness.Kills(t, 2), rand.New(rand.NewPCG(r.seed, 5))
-	r.play(kills, harness.Number(t, "LEDGERLAKE_READS", 200), func(n int) {
+	r.play(kills, func(n int) {
 		if n == kills/2 {
 			k.Kill(t)
 			k.Start(t)

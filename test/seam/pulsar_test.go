@@ -36,7 +36,7 @@ func TestRealPulsar(t *testing.T) {
 	r.awaitTable()
 	r.start(4)
 	kills, rng := harness.Kills(t, 3), rand.New(rand.NewPCG(r.seed, 6))
-	r.play(kills, harness.Number(t, "LEDGERLAKE_READS", 300), func(n int) {
+	r.play(kills, func(n int) {
 		switch {
 		case n == kills/2:
 			p.Kill(t)

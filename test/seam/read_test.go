@@ -166,7 +166,7 @@ func (c *client) settings(from map[int32]record.Offset) reader.Config {
 		}
 		cfg.Until = reader.AtOffsets(until)
 	case 1:
-		cfg.Follow, cfg.MaxRows = true, int64(1+c.rng.IntN(500))
+		cfg.Follow, cfg.MaxRows = true, int64(1+c.rng.IntN(100)) // which takes a second to come
 	default:
 		cfg.MaxRows = int64(1 + c.rng.IntN(300))
 	}

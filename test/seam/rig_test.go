@@ -32,6 +32,7 @@ type rig struct {
 	// source opens the log for a reader of the table.
 	source func(ctx context.Context, t *table.Table) (broker.Source, func() error, error)
 	kafka  string // address of a server that answers from table and log; empty: none
+	reads  int    // that the run is there for
 
 	stop  context.CancelFunc
 	tasks sync.WaitGroup
@@ -74,8 +75,11 @@ func (r *rig) openTable(ctx context.Context) (*table.Table, error) {
 	return table.Open(ctx, store, table.Config{Topic: r.topic})
 }
 
-// start begins readers and upkeep. The table must be there.
+// start begins readers and upkeep. The table must be there. A reader mostly waits, for the store or for records: a run of
+// more reads has more of them, so that it takes minutes.
 func (r *rig) start(readers int) {
+	r.reads = harness.Number(r.t, "LEDGERLAKE_READS", 200)
+	readers = max(readers, min(r.reads/100, 32))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
 	r.stop = cancel
 	r.t.Cleanup(func() { cancel(); r.tasks.Wait() })
@@ -110,8 +114,9 @@ func (r *rig) await(what string, enough func(c counts) bool) {
 }
 
 // play kills and reads in turn, and ends when all has happened that the run is there for.
-func (r *rig) play(kills, reads int, kill func(n int)) {
+func (r *rig) play(kills int, kill func(n int)) {
 	r.t.Helper()
+	reads := r.reads
 	for n := range kills {
 		r.await("before a kill", func(c counts) bool { return c.reads >= (n+1)*reads/(kills+1) })
 		kill(n)
