@@ -33,9 +33,9 @@ type FilePlan struct {
 	Bytes  int64
 	Rows   int64         // -1 when unknown
 	Ranges []table.Range // offsets of its rows; nil when unknown
-	// Groups of OfGroups row groups are read, the others' statistics rule them out. -1 when the plan has more
-	// than MaxPlanFooters files: it then reads no footers.
-	Groups, OfGroups int
+	// Chosen is what of it is read: the statistics of the other row groups, and the page index, rule them out. It is nil
+	// when the plan has more than MaxPlanFooters files: it then reads no footers.
+	Chosen *table.Chosen
 }
 
 // MaxPlanFooters is how many files a plan looks into.
@@ -71,7 +71,7 @@ func (c *Cursor) Plan(ctx context.Context) (Plan, error) {
 		return p, fmt.Errorf("plan: %w", err)
 	}
 	for _, f := range files {
-		p.Files = append(p.Files, FilePlan{Path: f.Add.Path, Bytes: f.Add.Size, Rows: f.Rows, Ranges: f.Ranges, Groups: -1, OfGroups: -1})
+		p.Files = append(p.Files, FilePlan{Path: f.Add.Path, Bytes: f.Add.Size, Rows: f.Rows, Ranges: f.Ranges})
 		p.Bytes += f.Add.Size
 		p.Rows += max(f.Rows, 0)
 	}
@@ -81,8 +81,9 @@ func (c *Cursor) Plan(ctx context.Context) (Plan, error) {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(8)
 	for i := range files {
-		g.Go(func() (err error) {
-			p.Files[i].Groups, p.Files[i].OfGroups, err = c.cfg.Table.RowGroups(gctx, c.snap, files[i].Add, opts)
+		g.Go(func() error {
+			chosen, err := c.cfg.Table.Choose(gctx, c.snap, files[i].Add, opts)
+			p.Files[i].Chosen = &chosen
 			return err
 		})
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
+	ourparquet "github.com/ledgerlake/ledgerlake/internal/parquet"
 	"github.com/ledgerlake/ledgerlake/internal/roaring"
 	"github.com/ledgerlake/ledgerlake/objstore"
 )
@@ -48,11 +49,13 @@ type fileScan struct {
 	wants    []int // fields of the file to read, each once
 	leaves   []int // of them
 	source   *io.SectionReader
-	streamed bool   // its columns are read in pieces
-	group    int    // next row group
-	start    int64  // its first row
-	at       int64  // next row to read
-	prune    [3]int // leaves of the file: partition, offset, timestamp; -1 when it has none
+	streamed bool  // its columns are read in pieces
+	group    int   // next row group
+	start    int64 // its first row
+	at       int64 // next row to read
+	index    *ourparquet.Index
+	spans    []ourparquet.RowSpan // of the open row group, behind the one in work
+	prune    [3]int               // leaves of the file: partition, offset, timestamp; -1 when it has none
 	rows     *groupRows
 	left     int64 // rows of the open row group still to give
 	batch    int64 // rows to ask it for at once
@@ -280,8 +283,7 @@ func (f *fileScan) ready() error {
 // read gives the next rows of the unit, not yet filtered, at least one.
 func (f *fileScan) read() (arrow.RecordBatch, error) {
 	if f.left == 0 {
-		f.closeGroup()
-		if err := f.nextGroup(); err != nil {
+		if err := f.nextRows(); err != nil {
 			return nil, err
 		}
 	}
@@ -303,6 +305,24 @@ func (f *fileScan) read() (arrow.RecordBatch, error) {
 	return out, err
 }
 
+// nextRows goes to the next rows that can be rows of the scan, in the open row group or in a later one.
+func (f *fileScan) nextRows() error {
+	if len(f.spans) == 0 {
+		f.closeGroup()
+		return f.nextGroup()
+	}
+	span := f.spans[0]
+	f.spans = f.spans[1:]
+	f.left, f.at = span.To-span.From, f.start-f.pq.MetaData().RowGroup(f.group-1).NumRows()+span.From
+	if f.rows == nil {
+		return nil
+	}
+	if err := f.rows.skipTo(span.From); err != nil {
+		return fmt.Errorf("read row group %d at its row %d: %w", f.group-1, span.From, err)
+	}
+	return nil
+}
+
 // nextGroup opens the next row group that can hold rows of the scan.
 func (f *fileScan) nextGroup() error {
 	for ; f.group < f.pq.NumRowGroups(); f.group++ {
@@ -313,15 +333,20 @@ func (f *fileScan) nextGroup() error {
 		if from >= to || f.skips(meta) || !f.filterGroup(meta) {
 			continue
 		}
-		f.left, f.at = to-from, from
+		spans, err := f.wantedRows(f.group, meta, from-start, to-start)
+		if err != nil {
+			return fmt.Errorf("row group %d: %w", f.group, err) // wrapped: io.EOF alone is the end
+		}
+		if len(spans) == 0 {
+			continue
+		}
 		if len(f.leaves) > 0 {
 			f.measure(meta)
-			rows, err := f.openGroup(f.group, from-start)
-			if err != nil {
-				return fmt.Errorf("open row group %d at row %d: %w", f.group, from, err) // wrapped: io.EOF alone is the end
+			if f.rows, err = f.openGroup(f.group, spans); err != nil {
+				return fmt.Errorf("open row group %d at row %d: %w", f.group, from, err)
 			}
-			f.rows = rows
 		}
+		f.left, f.at, f.spans = spans[0].To-spans[0].From, start+spans[0].From, spans[1:]
 		f.group++
 		return nil
 	}
@@ -426,6 +451,15 @@ func (f *fileScan) skips(rg *metadata.RowGroupMetaData) bool {
 	if s.probing || !s.ordered || s.ranges == nil && s.opts.MinTimestamp.IsZero() {
 		return false
 	}
+	b := f.groupBounds(rg)
+	if st, ok := leafStats(rg, f.prune[2]).(*metadata.Int64Statistics); ok && s.olderThanAsked(st, rg.NumRows()) {
+		return true
+	}
+	return s.ranges != nil && !b.touches(s.ranges)
+}
+
+// groupBounds are those of a row group's offsets, as far as its statistics tell.
+func (f *fileScan) groupBounds(rg *metadata.RowGroupMetaData) bounds {
 	b := bounds{pmin: -1 << 31, pmax: 1<<31 - 1, omin: -1 << 63, omax: 1<<63 - 1}
 	if st, ok := leafStats(rg, f.prune[0]).(*metadata.Int32Statistics); ok {
 		b.pmin, b.pmax = st.Min(), st.Max()
@@ -433,10 +467,7 @@ func (f *fileScan) skips(rg *metadata.RowGroupMetaData) bool {
 	if st, ok := leafStats(rg, f.prune[1]).(*metadata.Int64Statistics); ok {
 		b.omin, b.omax = st.Min(), st.Max()
 	}
-	if st, ok := leafStats(rg, f.prune[2]).(*metadata.Int64Statistics); ok && s.olderThanAsked(st, rg.NumRows()) {
-		return true
-	}
-	return s.ranges != nil && !b.touches(s.ranges)
+	return b
 }
 
 // leafStats gives the statistics of a column that have a smallest and a largest value, else nil.

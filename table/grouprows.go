@@ -27,13 +27,13 @@ type groupRows struct {
 // is decoded.
 const nearPiece = 256 << 10
 
-// openGroup begins at a row of a group.
-func (f *fileScan) openGroup(group int, row int64) (*groupRows, error) {
-	g := &groupRows{f: f, group: group, at: row}
+// openGroup begins at the first of some rows of a group.
+func (f *fileScan) openGroup(group int, spans []parquet.RowSpan) (*groupRows, error) {
+	g := &groupRows{f: f, group: group, at: spans[0].From}
 	if f.s.library {
 		return g, g.useLibrary()
 	}
-	opts := parquet.ReadOptions{Allocator: recycled}
+	opts := parquet.ReadOptions{Allocator: recycled, Index: f.index, Rows: spans}
 	if f.streamed {
 		opts.Ahead = f.s.buffer
 	}
@@ -42,7 +42,7 @@ func (f *fileScan) openGroup(group int, row int64) (*groupRows, error) {
 	}
 	var err error
 	if g.own, err = parquet.OpenGroup(f.source, f.pq.MetaData(), f.fr.Manifest, group, f.wants, opts); err == nil {
-		err = g.own.Skip(row)
+		err = g.own.Skip(g.at)
 	}
 	if err != nil {
 		if err = g.instead(err); err != nil {
@@ -50,6 +50,22 @@ func (f *fileScan) openGroup(group int, row int64) (*groupRows, error) {
 		}
 	}
 	return g, err
+}
+
+// skipTo passes over the rows before one.
+func (g *groupRows) skipTo(row int64) error {
+	n := row - g.at
+	g.at = row
+	if g.own != nil {
+		err := g.own.Skip(n)
+		if err == nil {
+			return nil
+		}
+		return g.instead(err)
+	}
+	g.lib.Release()
+	g.lib, g.drop = nil, 0
+	return g.useLibrary()
 }
 
 // instead turns to the library when our decoder could not go on for want of knowledge.

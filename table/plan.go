@@ -244,6 +244,13 @@ func (b *bounds) touches(ranges []Range) bool {
 	return touch(ranges, b.ranges)
 }
 
+// within says whether each row that the bounds allow is in the ranges: of one partition, one range around it.
+func (b *bounds) within(ranges []Range) bool {
+	return b.pmin == b.pmax && slices.ContainsFunc(ranges, func(r Range) bool {
+		return r.Partition == b.pmin && int64(r.From) <= b.omin && int64(r.To) > b.omax
+	})
+}
+
 // list gives the bounds as ranges, one for each partition; nil when they are open or too many.
 func (b *bounds) list() []Range {
 	if b.exact {

@@ -343,6 +343,11 @@ func (s *scan) olderThanAsked(st *metadata.Int64Statistics, rows int64) bool {
 	if s.opts.MinTimestamp.IsZero() || !st.HasNullCount() || st.NullCount() > 0 || rows == 0 {
 		return false
 	}
-	t, ok := st.Descr().LogicalType().(schema.TimestampLogicalType)
-	return ok && t.TimeUnit() == schema.TimeUnitMicros && st.Max() < s.opts.MinTimestamp.UnixMicro()
+	return s.before(st.Descr().LogicalType(), st.Max())
+}
+
+// before says whether a value of a column of a type is a time before the one asked for.
+func (s *scan) before(typ schema.LogicalType, v int64) bool {
+	t, ok := typ.(schema.TimestampLogicalType)
+	return ok && t.TimeUnit() == schema.TimeUnitMicros && !s.opts.MinTimestamp.IsZero() && v < s.opts.MinTimestamp.UnixMicro()
 }

@@ -2,6 +2,7 @@ package table
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -10,10 +11,12 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
+	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 	"github.com/apache/arrow-go/v18/parquet/schema"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
+	ourparquet "github.com/ledgerlake/ledgerlake/internal/parquet"
 	"github.com/ledgerlake/ledgerlake/internal/where"
 )
 
@@ -129,18 +132,21 @@ func (f *fileScan) filterGroup(rg *metadata.RowGroupMetaData) bool {
 	if f.s.where == nil || f.s.probing {
 		return true
 	}
-	return f.s.where.MayMatch(func(column string, typ arrow.DataType) where.Stats {
-		i := f.s.schema.FieldIndices(column)[0]
-		switch {
-		case f.s.partitionColumn[column]:
-			return where.Stats{} // the file was chosen by it
-		case f.fields[i] < 0:
-			return where.Stats{Rows: rg.NumRows(), Nulls: rg.NumRows(), NullsKnown: true}
-		case !f.fr.Manifest.Fields[f.fields[i]].IsLeaf():
-			return where.Stats{}
-		}
-		return groupStats(rg, f.fr.Manifest.Fields[f.fields[i]].ColIndex, typ)
-	})
+	return f.s.where.MayMatch(func(column string, typ arrow.DataType) where.Stats { return f.groupWhere(rg, column, typ) })
+}
+
+// groupWhere gives what is known of a column in a row group.
+func (f *fileScan) groupWhere(rg *metadata.RowGroupMetaData, column string, typ arrow.DataType) where.Stats {
+	i := f.s.schema.FieldIndices(column)[0]
+	switch {
+	case f.s.partitionColumn[column]:
+		return where.Stats{} // the file was chosen by it
+	case f.fields[i] < 0:
+		return where.Stats{Rows: rg.NumRows(), Nulls: rg.NumRows(), NullsKnown: true}
+	case !f.fr.Manifest.Fields[f.fields[i]].IsLeaf():
+		return where.Stats{}
+	}
+	return groupStats(rg, f.fr.Manifest.Fields[f.fields[i]].ColIndex, typ)
 }
 
 // groupStats reads the statistics of a column chunk, as far as they are of the column's own type: what the file
@@ -161,32 +167,47 @@ func groupStats(rg *metadata.RowGroupMetaData, leaf int, typ arrow.DataType) (ou
 	if st.HasNullCount() {
 		out.Nulls, out.NullsKnown = st.NullCount(), true
 	}
-	if !st.HasMinMax() {
-		return out
+	if st.HasMinMax() {
+		setLimits(&out, st.Type(), st.Descr().LogicalType(), typ, st.EncodeMin(), st.EncodeMax())
 	}
+	return out
+}
+
+// setLimits sets the smallest and the largest value of a column of a type, which Parquet has in a type of its own and as
+// PLAIN without length. What the file has in another type than the column's is not known.
+func setLimits(out *where.Stats, physical parquet.Type, logical schema.LogicalType, typ arrow.DataType, low, high []byte) {
 	ok := true
-	switch st := st.(type) {
-	case *metadata.Int32Statistics:
-		out.Min.Int, out.Max.Int = int64(st.Min()), int64(st.Max())
+	switch physical {
+	case parquet.Types.Int32:
+		out.Min.Int, out.Max.Int = plainInt(low), plainInt(high)
 		ok = arrow.IsInteger(typ.ID()) || typ.ID() == arrow.DATE32
-	case *metadata.Int64Statistics:
-		out.Min.Int, out.Max.Int = st.Min(), st.Max()
-		ok = arrow.IsInteger(typ.ID()) || sameUnit(st.Descr().LogicalType(), typ)
-	case *metadata.Float32Statistics:
-		out.Min.Float, out.Max.Float = float64(st.Min()), float64(st.Max())
+	case parquet.Types.Int64:
+		out.Min.Int, out.Max.Int = plainInt(low), plainInt(high)
+		ok = arrow.IsInteger(typ.ID()) || sameUnit(logical, typ)
+	case parquet.Types.Float:
+		out.Min.Float, out.Max.Float = float64(plainFloat32(low)), float64(plainFloat32(high))
 		ok = arrow.IsFloating(typ.ID())
-	case *metadata.Float64Statistics:
-		out.Min.Float, out.Max.Float = st.Min(), st.Max()
+	case parquet.Types.Double:
+		out.Min.Float, out.Max.Float = plainFloat64(low), plainFloat64(high)
 		ok = arrow.IsFloating(typ.ID())
-	case *metadata.ByteArrayStatistics:
-		out.Min.Bytes, out.Max.Bytes = st.Min(), st.Max()
+	case parquet.Types.ByteArray:
+		out.Min.Bytes, out.Max.Bytes = low, high
 		ok = typ.ID() == arrow.STRING
 	default:
 		ok = false
 	}
 	out.MinSet, out.MaxSet = ok, ok
-	return out
 }
+
+func plainInt(b []byte) int64 {
+	if len(b) == 4 {
+		return int64(int32(binary.LittleEndian.Uint32(b)))
+	}
+	return int64(binary.LittleEndian.Uint64(b))
+}
+
+func plainFloat32(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) }
+func plainFloat64(b []byte) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b)) }
 
 // sameUnit says whether integers of a Parquet column are times in the unit of the table's column.
 func sameUnit(l schema.LogicalType, typ arrow.DataType) bool {
@@ -231,27 +252,55 @@ func (s *scan) filterRows(ctx context.Context, c *chunk) (*chunk, error) {
 	return out, err
 }
 
-// RowGroups says how many row groups of a file a scan with these options reads, and how many it has.
-func (t *Table) RowGroups(ctx context.Context, snap *deltalog.Snapshot, a *deltalog.Add, opts ScanOptions) (read, of int, err error) {
+// Chosen says how much of a file a scan reads: row groups, and data pages of the columns that it needs. Pages are counted
+// where the file has a page index.
+type Chosen struct {
+	Groups, OfGroups int
+	Pages, OfPages   int
+}
+
+// Choose looks at the footer of a file, and says how much of it a scan with these options reads.
+func (t *Table) Choose(ctx context.Context, snap *deltalog.Snapshot, a *deltalog.Add, opts ScanOptions) (Chosen, error) {
 	s, err := t.newScan(snap, opts)
 	if err != nil {
-		return 0, 0, err
+		return Chosen{}, err
 	}
 	f, err := s.open(ctx, &unit{add: a, to: 1<<63 - 1})
 	if err != nil {
-		return 0, 0, fmt.Errorf("file %s: %w", a.Path, err)
+		return Chosen{}, fmt.Errorf("file %s: %w", a.Path, err)
 	}
 	defer f.close()
-	return f.wantedGroups()
+	return f.chosen()
 }
 
-// wantedGroups counts the row groups that can have rows of the scan.
-func (f *fileScan) wantedGroups() (read, of int, err error) {
+// chosen counts what can have rows of the scan.
+func (f *fileScan) chosen() (out Chosen, err error) {
 	defer recoverTo(&err)
-	for of = range f.pq.NumRowGroups() {
-		if meta := f.pq.MetaData().RowGroup(of); !f.skips(meta) && f.filterGroup(meta) {
-			read++
+	index, err := f.pageIndex()
+	if err != nil {
+		return out, err
+	}
+	out.OfGroups = f.pq.NumRowGroups()
+	for i := range out.OfGroups {
+		meta := f.pq.MetaData().RowGroup(i)
+		var spans []ourparquet.RowSpan
+		if !f.skips(meta) && f.filterGroup(meta) {
+			if spans, err = f.wantedRows(i, meta, 0, meta.NumRows()); err != nil {
+				return out, err
+			}
+		}
+		if len(spans) > 0 {
+			out.Groups++
+		}
+		for _, leaf := range f.leaves {
+			p, err := index.Pages(i, leaf)
+			if err != nil {
+				return out, err
+			}
+			if p != nil {
+				out.Pages, out.OfPages = out.Pages+p.Count(spans), out.OfPages+p.Len()
+			}
 		}
 	}
-	return read, f.pq.NumRowGroups(), nil
+	return out, nil
 }

@@ -130,13 +130,13 @@ func TestRowGroupsAreSkipped(t *testing.T) {
 	a := writeFile(t, tb, rs, WriterOptions{RowGroupRows: 100})
 	snap := commit(t, tb, a)
 	for text, want := range map[string]int{"text = '0150'": 1, "text < '0250'": 3, "_offset > 150": 2, "text IS NOT NULL": 3, "_key = 'k'": 3} {
-		read, of, err := tb.RowGroups(t.Context(), snap, &a, ScanOptions{Where: parseWhere(t, text)})
-		if err != nil || read != want || of != 3 {
-			t.Errorf("%s: %d of %d row groups, %v; want %d", text, read, of, err, want)
+		got, err := tb.Choose(t.Context(), snap, &a, ScanOptions{Where: parseWhere(t, text)})
+		if err != nil || got.Groups != want || got.OfGroups != 3 {
+			t.Errorf("%s: %+v, %v; want %d row groups of 3", text, got, err, want)
 		}
 	}
-	if read, of, err := tb.RowGroups(t.Context(), snap, &a, ScanOptions{Ranges: []Range{{0, 100, 101}}}); err != nil || read != 1 || of != 3 {
-		t.Errorf("a range: %d of %d, %v", read, of, err)
+	if got, err := tb.Choose(t.Context(), snap, &a, ScanOptions{Ranges: []Range{{0, 100, 101}}}); err != nil || got.Groups != 1 || got.OfGroups != 3 {
+		t.Errorf("a range: %+v, %v", got, err)
 	}
 }
 

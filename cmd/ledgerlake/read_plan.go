@@ -58,30 +58,39 @@ func planPartitions(s *strings.Builder, parts []reader.PartitionPlan) {
 }
 
 func planFiles(s *strings.Builder, p reader.Plan) {
-	read, of := 0, 0
+	var sum table.Chosen
 	for _, f := range p.Files {
-		read, of = read+max(f.Groups, 0), of+max(f.OfGroups, 0)
+		if c := f.Chosen; c != nil {
+			sum = table.Chosen{Groups: sum.Groups + c.Groups, OfGroups: sum.OfGroups + c.OfGroups, Pages: sum.Pages + c.Pages, OfPages: sum.OfPages + c.OfPages}
+		}
 	}
 	fmt.Fprintf(s, "table version %d: reads %d of %d files (%s, %d rows)", p.Version, len(p.Files), p.OfFiles, byteCount(p.Bytes), p.Rows)
 	if len(p.Files) > reader.MaxPlanFooters {
 		s.WriteString("; too many to look at their row groups\n")
 	} else {
-		fmt.Fprintf(s, ", of them %d of %d row groups\n", read, of)
+		fmt.Fprintf(s, ", of them %d of %d row groups", sum.Groups, sum.OfGroups)
+		if sum.OfPages > 0 {
+			fmt.Fprintf(s, ", %d of %d pages", sum.Pages, sum.OfPages)
+		}
+		s.WriteString("\n")
 	}
 	if len(p.Files) == 0 {
 		return
 	}
 	w := tabwriter.NewWriter(s, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "FILE\tSIZE\tROWS\tROW GROUPS\tOFFSETS")
+	fmt.Fprintln(w, "FILE\tSIZE\tROWS\tROW GROUPS\tPAGES\tOFFSETS")
 	for _, f := range p.Files {
-		groups, rows := "-", "-"
-		if f.Groups >= 0 {
-			groups = fmt.Sprintf("%d of %d", f.Groups, f.OfGroups)
+		groups, pages, rows := "-", "-", "-"
+		if f.Chosen != nil {
+			groups = fmt.Sprintf("%d of %d", f.Chosen.Groups, f.Chosen.OfGroups)
+			if f.Chosen.OfPages > 0 {
+				pages = fmt.Sprintf("%d of %d", f.Chosen.Pages, f.Chosen.OfPages)
+			}
 		}
 		if f.Rows >= 0 {
 			rows = fmt.Sprint(f.Rows)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", f.Path, byteCount(f.Bytes), rows, groups, planRanges(f.Ranges))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", f.Path, byteCount(f.Bytes), rows, groups, pages, planRanges(f.Ranges))
 	}
 	_ = w.Flush() // to memory
 }

@@ -17,8 +17,8 @@ func TestPlanText(t *testing.T) {
 			{Partition: 12, From: 900, Seam: 700, Until: 950},
 		},
 		Files: []reader.FilePlan{
-			{Path: "part-1.parquet", Bytes: 1_000_000, Rows: 5000, Groups: 2, OfGroups: 3, Ranges: []table.Range{{Partition: 0, From: 900, To: 5000}}},
-			{Path: "part-22.parquet", Bytes: 900, Rows: -1, Groups: 1, OfGroups: 1},
+			{Path: "part-1.parquet", Bytes: 1_000_000, Rows: 5000, Chosen: &table.Chosen{Groups: 2, OfGroups: 3, Pages: 40, OfPages: 700}, Ranges: []table.Range{{Partition: 0, From: 900, To: 5000}}},
+			{Path: "part-22.parquet", Bytes: 900, Rows: -1, Chosen: &table.Chosen{Groups: 1, OfGroups: 1}},
 		},
 	})
 	want := `  PARTITION  FROM  SEAM  UNTIL  OF THE TABLE  OF THE LOG
@@ -26,10 +26,10 @@ func TestPlanText(t *testing.T) {
           1     0  4000      -          4000     goes on
          12   900   700    950             0          50
 lost before they were tiered: partition 1, offsets [10, 20)
-table version 41: reads 2 of 120 files (3.00 MB, 9000 rows), of them 3 of 4 row groups
-FILE             SIZE       ROWS  ROW GROUPS  OFFSETS
-part-1.parquet   1.00 MB    5000  2 of 3      0: [900, 5000)
-part-22.parquet  900 bytes  -     1 of 1      ` + "\n"
+table version 41: reads 2 of 120 files (3.00 MB, 9000 rows), of them 3 of 4 row groups, 40 of 700 pages
+FILE             SIZE       ROWS  ROW GROUPS  PAGES      OFFSETS
+part-1.parquet   1.00 MB    5000  2 of 3      40 of 700  0: [900, 5000)
+part-22.parquet  900 bytes  -     1 of 1      -          ` + "\n"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

@@ -24,10 +24,11 @@ const (
 	dictionaryPage = 2
 )
 
-// A page ends at pageBytes of plain values or pageRows levels, whichever comes first.
+// A page ends at pageBytes of plain values or pageRows levels, whichever comes first: who looks for one offset decodes a
+// page of it.
 const (
 	pageBytes = 64 << 10
-	pageRows  = 32 << 10
+	pageRows  = 8 << 10
 )
 
 // headroom is kept free in front of plain values, so that short levels need no copy of the values.

@@ -23,6 +23,10 @@ type ReadOptions struct {
 	Allocator memory.Allocator
 	// Ahead is how many bytes of a column chunk are asked for at once. Default: all of them.
 	Ahead int64
+	// Index, when there is one, tells where the pages of leaves outside of lists are, so that Skip finds them without a
+	// look at those in between. Rows are then those that will be read, between calls of Skip: nothing else is asked for.
+	Index *Index
+	Rows  []RowSpan
 }
 
 // GroupReader reads columns of one row group in batches. It is for one goroutine.
@@ -52,7 +56,7 @@ func OpenGroup(src Source, footer *metadata.FileMetaData, manifest *pqarrow.Sche
 		}
 	}
 	rg := footer.RowGroup(group)
-	o := opener{src: src, footer: footer, rg: rg, mem: mem, ahead: opts.Ahead}
+	o := opener{src: src, footer: footer, rg: rg, group: group, mem: mem, opts: opts}
 	g := &GroupReader{rows: rg.NumRows(), most: 1 << 20}
 	g.begin = func() (*GroupReader, error) { return OpenGroup(src, footer, manifest, group, fields, opts) }
 	out := make([]arrow.Field, 0, len(fields))
@@ -72,8 +76,9 @@ type opener struct {
 	src    Source
 	footer *metadata.FileMetaData
 	rg     *metadata.RowGroupMetaData
+	group  int
 	mem    allocator
-	ahead  int64
+	opts   ReadOptions
 	leaves []*leafReader
 }
 
@@ -135,8 +140,19 @@ func (o *opener) leaf(sf *pqarrow.SchemaField) (*leafReader, error) {
 		return nil, unsupported("%s", codec)
 	}
 	l.pages = pages{src: o.src, at: start, end: start + size, ahead: size, codec: codec, mem: o.mem}
-	if o.ahead > 0 {
-		l.pages.ahead = o.ahead
+	if o.opts.Ahead > 0 {
+		l.pages.ahead = o.opts.Ahead
+	}
+	if o.opts.Index != nil && l.maxRep == 0 {
+		if l.inFile, err = o.opts.Index.Pages(o.group, sf.ColIndex); err != nil {
+			return nil, err
+		}
+		if l.inFile != nil && l.slots != o.rg.NumRows() {
+			l.inFile = nil
+		}
+		if l.inFile != nil && o.opts.Rows != nil {
+			l.pages.wanted = l.inFile.bytesOf(start, o.opts.Rows)
+		}
 	}
 	for _, g := range []*growing{&l.vals, &l.offs, &l.data, &l.cast} {
 		g.mem = o.mem

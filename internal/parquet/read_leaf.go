@@ -3,6 +3,7 @@ package parquet
 import (
 	"bytes"
 	"slices"
+	"sort"
 )
 
 // Encodings that are read beside those that are written.
@@ -20,6 +21,8 @@ type leafReader struct {
 	pages
 	slots   int64   // of the pages to come, as the footer says
 	density float64 // bytes of a row, as the footer says
+	inFile  *Pages  // of a leaf outside of lists; nil: not known
+	due     int64   // slots that the index gives the next page; 0: not known
 	dict    dictionary
 
 	// The page that is being read.
@@ -116,7 +119,11 @@ func (l *leafReader) read(n int) error {
 func (l *leafReader) skip(n int) error {
 	for n > 0 {
 		if l.left == 0 && l.maxRep == 0 {
-			passed, err := l.nextPage(n)
+			passed, err := l.jump(n)
+			if n -= passed; err != nil {
+				return err
+			}
+			passed, err = l.nextPage(n)
 			if n -= passed; err != nil {
 				return err
 			}
@@ -132,6 +139,38 @@ func (l *leafReader) skip(n int) error {
 		n -= k
 	}
 	return nil
+}
+
+// jump goes to the page that has the row n rows on, without a look at those before, and says how many rows it passed.
+func (l *leafReader) jump(n int) (passed int, err error) {
+	x := l.inFile
+	if x == nil || l.slots <= 0 {
+		return 0, nil
+	}
+	row := x.First[x.Len()] - l.slots
+	k := sort.Search(x.Len(), func(i int) bool { return x.First[i+1] > row+int64(n) })
+	if k == x.Len() || x.First[k] <= row {
+		return 0, nil // the end, or the page that comes next
+	}
+	for l.place() < x.at[0] { // the dictionary comes first
+		h, err := l.header()
+		if err != nil {
+			return 0, err
+		}
+		if h.typ != dictionaryPage {
+			return 0, damaged("column %q has a page of type %d in front of the first one of its page index", l.name, h.typ)
+		}
+		if err := l.loadDictionary(&h); err != nil {
+			return 0, err
+		}
+	}
+	if l.place() > x.at[k] {
+		return 0, damaged("column %q has rows at %d that its page index has further on", l.name, x.at[k])
+	}
+	l.pages.jump(x.at[k])
+	l.slots = x.First[x.Len()] - x.First[k]
+	l.due = x.First[k+1] - x.First[k]
+	return int(x.First[k] - row), nil
 }
 
 // flatLevels reads the levels of n slots of the page and says how many have a value.
@@ -281,19 +320,24 @@ func (l *leafReader) nextPage(skip int) (passed int, err error) {
 				return passed, err
 			}
 		case h.typ != dataPage && h.typ != dataPageV2:
+			if l.due > 0 {
+				return passed, damaged("column %q has no page of rows where its page index says", l.name)
+			}
 			l.pages.skip(&h)
+		case l.due > 0 && h.slots != l.due:
+			return passed, damaged("column %q has a page of %d rows where its page index has one of %d", l.name, h.slots, l.due)
 		case h.slots > l.slots:
 			return passed, damaged("column %q has a page of %d values where %d are left", l.name, h.slots, l.slots)
 		case h.slots == 0:
 			l.pages.skip(&h)
 		case int64(skip-passed) >= h.slots:
 			l.pages.skip(&h)
-			l.slots -= h.slots
+			l.slots, l.due = l.slots-h.slots, 0
 			if passed += int(h.slots); passed == skip {
 				return passed, nil
 			}
 		default:
-			l.slots -= h.slots
+			l.slots, l.due = l.slots-h.slots, 0
 			return passed, l.openPage(&h)
 		}
 	}

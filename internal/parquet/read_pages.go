@@ -20,14 +20,16 @@ type Source interface {
 // pages gives the pages of a chunk one after the other.
 type pages struct {
 	src   Source
-	at    int64  // of the file: first byte that was not asked for
-	end   int64  // of the chunk
-	ahead int64  // bytes to ask for at once, about
-	buf   []byte // what is read goes here
-	have  []byte // the part of it that was not used
-	codec Codec
-	mem   allocator
-	body  []byte // of the last page, where it was compressed
+	at    int64 // of the file: first byte that was not asked for
+	end   int64 // of the chunk
+	ahead int64 // bytes to ask for at once, about
+	// wanted are the parts that will be asked for, where that is known: no more is read ahead.
+	wanted []byteSpan
+	buf    []byte // what is read goes here
+	have   []byte // the part of it that was not used
+	codec  Codec
+	mem    allocator
+	body   []byte // of the last page, where it was compressed
 }
 
 // Limits of what a header may ask for: the first bounds headers, the others what a small file can unfold to. A page
@@ -50,7 +52,7 @@ func (p *pages) more(n int64) error {
 	if missing > p.end-p.at {
 		return damaged("a chunk that ends at byte %d, %d too early", p.end, missing-(p.end-p.at))
 	}
-	missing = min(max(missing, p.ahead), p.end-p.at)
+	missing = min(max(missing, min(p.ahead, p.rest())), p.end-p.at)
 	if size := p.src.Size(); p.at > size || missing > size-p.at { // before memory is taken for it
 		return damaged("a chunk that has %d bytes at %d, in a file of %d", missing, p.at, size)
 	}
@@ -70,6 +72,33 @@ func (p *pages) more(n int64) error {
 	p.at += missing
 	p.have = p.buf[:kept+missing]
 	return nil
+}
+
+// rest is how many bytes from at on will be asked for.
+func (p *pages) rest() int64 {
+	for len(p.wanted) > 0 && p.wanted[0].to <= p.at {
+		p.wanted = p.wanted[1:]
+	}
+	switch {
+	case p.wanted == nil:
+		return p.end - p.at
+	case len(p.wanted) == 0 || p.at < p.wanted[0].from:
+		return 0
+	}
+	return p.wanted[0].to - p.at
+}
+
+// place is where in the file the next byte stands.
+func (p *pages) place() int64 { return p.at - int64(len(p.have)) }
+
+// jump goes to a place that is not before the one where it is.
+func (p *pages) jump(to int64) {
+	n := to - p.place()
+	if n <= int64(len(p.have)) {
+		p.have = p.have[n:]
+		return
+	}
+	p.have, p.at = nil, to
 }
 
 // done says whether the chunk has no more bytes.

@@ -73,26 +73,51 @@ func manifestOf(b []byte) (fr *pqarrow.FileReader, err error) {
 	return pqarrow.NewFileReader(pq, pqarrow.ArrowReadProperties{}, memory.DefaultAllocator)
 }
 
-// readGroup reads a row group in batches of random sizes, and passes over random stretches, which are then missing.
+// randomSpans are stretches of some rows.
+func randomSpans(rng *rand.Rand, rows int64, most int) (out []RowSpan) {
+	for at := int64(0); at < rows; {
+		from := at + rng.Int64N(min(rows-at, int64(3*most))+1)
+		to := from + rng.Int64N(min(rows-from, int64(most))+1)
+		if from < to {
+			out = append(out, RowSpan{from, to})
+		}
+		at = to + 1
+	}
+	return out
+}
+
+// readGroup reads a row group in batches of random sizes, and passes over random stretches, which are then missing, with
+// or without the page index.
 func readGroup(rng *rand.Rand, b []byte, fr *pqarrow.FileReader, group int, fields []int, mem memory.Allocator, skips bool) (batches []arrow.RecordBatch, at []int64, err error) {
 	opts := ReadOptions{Allocator: mem, Ahead: []int64{0, 100, 4000}[rng.IntN(3)]}
+	left, row := fr.ParquetReader().MetaData().RowGroup(group).NumRows(), int64(0)
+	most := []int{3, 100, 5000}[rng.IntN(3)]
+	spans := []RowSpan{{0, left}}
+	if skips {
+		spans = randomSpans(rng, left, most)
+	}
+	if rng.IntN(3) > 0 {
+		if opts.Index, err = ReadIndex(sourceOf(b), fr.ParquetReader().MetaData()); err != nil {
+			return nil, nil, err
+		}
+		if rng.IntN(2) == 0 {
+			opts.Rows = spans
+		}
+	}
 	g, err := OpenGroup(sourceOf(b), fr.ParquetReader().MetaData(), fr.Manifest, group, fields, opts)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer g.Release()
-	left, row := fr.ParquetReader().MetaData().RowGroup(group).NumRows(), int64(0)
-	most := []int{3, 100, 5000}[rng.IntN(3)]
-	for left > 0 {
-		if skips && rng.IntN(2) == 0 {
-			n := rng.Int64N(min(left, int64(2*most)) + 1)
-			if err := g.Skip(n); err != nil {
+	for len(spans) > 0 {
+		if row < spans[0].From {
+			if err := g.Skip(spans[0].From - row); err != nil {
 				return batches, at, err
 			}
-			left, row = left-n, row+n
-			continue
+			row = spans[0].From
 		}
-		cols, n, err := g.Next(1 + rng.IntN(most))
+		left = spans[0].To - row
+		cols, n, err := g.Next(int(min(left, int64(1+rng.IntN(most)))))
 		if err != nil {
 			return batches, at, err
 		}
@@ -103,7 +128,9 @@ func readGroup(rng *rand.Rand, b []byte, fr *pqarrow.FileReader, group int, fiel
 			defer arrays[i].Release()
 		}
 		batches, at = append(batches, array.NewRecordBatch(g.Schema(), arrays, int64(n))), append(at, row)
-		left, row = left-int64(n), row+int64(n)
+		if row += int64(n); row == spans[0].To {
+			spans = spans[1:]
+		}
 	}
 	return batches, at, nil
 }
@@ -196,6 +223,7 @@ func TestReadEveryEncoding(t *testing.T) {
 			arrowparquet.WithDictionaryDefault(rng.IntN(2) == 0),
 			arrowparquet.WithDictionaryPageSizeLimit([]int64{200, 1 << 20}[rng.IntN(2)]),
 			arrowparquet.WithMaxRowGroupLength([]int64{100, 1 << 20}[rng.IntN(2)]),
+			arrowparquet.WithPageIndexEnabled(rng.IntN(3) > 0),
 		}
 		for _, path := range leafPaths(t, s) {
 			if e, ok := encodingFor(rng, path.typ); ok {

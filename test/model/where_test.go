@@ -112,7 +112,7 @@ func TestReaderPlan(t *testing.T) {
 		t.Errorf("plan %+v", p)
 	}
 	for _, f := range p.Files {
-		if f.Groups != 1 || f.OfGroups != 1 || f.Rows < 1 || f.Bytes < 1 || len(f.Ranges) == 0 {
+		if f.Chosen == nil || f.Chosen.Groups != 1 || f.Chosen.OfGroups != 1 || f.Rows < 1 || f.Bytes < 1 || len(f.Ranges) == 0 {
 			t.Errorf("file %+v", f)
 		}
 	}
