@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -168,9 +169,16 @@ func suspicious(a arrow.Array, i int) bool {
 	return false
 }
 
-// PartitionValue gives a value of a column as partitionValues holds it; nil is null, and so is an empty text.
+// PartitionValue gives a value of a column as partitionValues holds it, without anything of the array; nil is null, and so is an
+// empty text.
 func PartitionValue(t deltalog.DataType, a arrow.Array, row int) (*string, error) {
-	return deltalog.FormatPartitionValue(t, goValue(a, row))
+	v, err := deltalog.FormatPartitionValue(t, goValue(a, row))
+	if err != nil || v == nil {
+		return v, err
+	}
+	// Texts of arrays point into their memory, which is used again for other rows while the files of this value are written.
+	own := strings.Clone(*v)
+	return &own, nil
 }
 
 // goValue gives a value as FormatPartitionValue wants it; nil is null.
