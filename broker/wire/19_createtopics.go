@@ -15,7 +15,7 @@ const maxPartitions = 100_000
 
 // CreateTopics, key 19, versions 2 to 7.
 //
-// The replication factor is 1 or left to the server (-1). Settings that the Log does not honour are refused
+// The replication factor is 1 or left to the server (-1), any with Config.AnyReplication; the answer says 1. Settings that the Log does not honour are refused
 // with INVALID_CONFIG rather than forgotten. From version 5 on the answer carries the settings.
 func apiCreateTopics() api {
 	return api{key: 19, name: "CreateTopics", min: 2, max: 7, handle: (*Server).createTopics}
@@ -72,8 +72,8 @@ func (s *Server) createTopic(r *request, rt *kmsg.CreateTopicsRequestTopic, ot *
 	if cfg.Partitions < 1 || cfg.Partitions > maxPartitions {
 		return codeInvalidPartitions, fmt.Errorf("%d partitions: want 1 to %d", cfg.Partitions, maxPartitions)
 	}
-	if len(rt.ReplicaAssignment) == 0 && rt.ReplicationFactor != 1 && rt.ReplicationFactor != -1 {
-		return codeInvalidReplication, fmt.Errorf("replication factor %d: there is one node, so want 1 or -1", rt.ReplicationFactor)
+	if err := s.checkReplication(rt); err != nil {
+		return codeInvalidReplication, err
 	}
 	if err := applyConfigs(&cfg, rt.Configs); err != nil {
 		return codeInvalidConfig, err
@@ -107,6 +107,15 @@ func (s *Server) createTopic(r *request, rt *kmsg.CreateTopicsRequestTopic, ot *
 		ot.Configs = append(ot.Configs, oc)
 	}
 	return codeNone, nil
+}
+
+// checkReplication holds a topic to what one node can give, unless more may be asked for.
+func (s *Server) checkReplication(rt *kmsg.CreateTopicsRequestTopic) error {
+	n := rt.ReplicationFactor
+	if len(rt.ReplicaAssignment) > 0 || n == -1 || n == 1 || n > 1 && s.cfg.AnyReplication {
+		return nil
+	}
+	return fmt.Errorf("replication factor %d: there is one node, so want 1 or -1, or serve with --any-replication", n)
 }
 
 // allowedCreate: who may create in the cluster may create every topic, others those that rules name.

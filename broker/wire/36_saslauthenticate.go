@@ -62,11 +62,11 @@ func (p *proof) step(ctx context.Context, s *Server, in []byte) (out []byte, use
 			return nil, "", false, err
 		}
 		defer s.hashing.Release(1)
-		user, err = s.cfg.Users().CheckPlain(in)
+		user, err = s.credentials.users().CheckPlain(in)
 		return []byte{}, user, err == nil, err
 	}
 	if p.scram == nil {
-		p.scram = scram.NewServer(scram.Mechanism(p.chosen), s.cfg.Users())
+		p.scram = scram.NewServer(scram.Mechanism(p.chosen), s.credentials.users())
 	}
 	return p.scram.Step(in)
 }

@@ -65,6 +65,9 @@ const (
 	codeInvalidRecord            int16 = 87
 	codeUnstableOffsetCommit     int16 = 88
 	codeProducerFenced           int16 = 90
+	codeResourceNotFound         int16 = 91
+	codeDuplicateResource        int16 = 92
+	codeUnacceptableCredential   int16 = 93
 	codeUnknownTopicID           int16 = 100
 	codeTxnIDNotFound            int16 = 105
 	codeFetchSessionTopicID      int16 = 106

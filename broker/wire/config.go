@@ -40,6 +40,7 @@ type Config struct {
 
 	AutoCreateTopics  bool  // Metadata makes unknown topics when the client allows it
 	DefaultPartitions int32 // of topics made without a count; default 1
+	AnyReplication    bool  // a topic may ask for any number of replicas; it has one all the same
 
 	MaxRequestBytes       int           // largest frame; default 100 MiB, or a quarter of MemoryBudget. Requests other than Produce: at most 4 MiB, or 1/256 of MemoryBudget
 	MemoryBudget          int64         // bytes of requests, answers, groups and positions together; default 1 GiB, or 8 times MaxRequestBytes if that is more

@@ -28,19 +28,20 @@ type Server struct {
 	port  int32
 	table map[int16]api
 
-	gateway  *gateway // nil unless an external Kafka has the log; then of what follows only sessions and memory are here
-	topics   *topicCache
-	offsets  *offsetStore
-	groups   *coordinator
-	sessions *fetchSessions
-	quotas   *quotas
-	txns     *txnCoordinator     // nil when the Log takes no transactions
-	access   *access             // nil when everyone may do everything
-	budget   *semaphore.Weighted // request bytes
-	polls    *semaphore.Weighted // those of them that long polls hold
-	decoding *semaphore.Weighted // what requests may decode to
-	answers  *semaphore.Weighted // bytes of answers
-	hashing  *semaphore.Weighted // passwords that are hashed at a time: strangers must not take the processors
+	gateway     *gateway // nil unless an external Kafka has the log; then of what follows only sessions and memory are here
+	topics      *topicCache
+	offsets     *offsetStore
+	groups      *coordinator
+	sessions    *fetchSessions
+	quotas      *quotas
+	credentials *credentials
+	txns        *txnCoordinator     // nil when the Log takes no transactions
+	access      *access             // nil when everyone may do everything
+	budget      *semaphore.Weighted // request bytes
+	polls       *semaphore.Weighted // those of them that long polls hold
+	decoding    *semaphore.Weighted // what requests may decode to
+	answers     *semaphore.Weighted // bytes of answers
+	hashing     *semaphore.Weighted // passwords that are hashed at a time: strangers must not take the processors
 
 	// pollCtx ends when the server drains: it ends long polls. hardCtx ends when the drain time is over.
 	pollCtx context.Context

@@ -12,7 +12,8 @@ import (
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
-// settings are what administrators set at this server and not at a topic: access rules and quotas. Each is a record
+// settings are what administrators set at this server and not at a topic: access rules, quotas and the
+// credentials of users. Each is a record
 // of SettingsTopic, its key the kind and the JSON of what is set, its value the JSON of what it is set to. A request
 // is one batch, so after a crash all of its changes are there or none.
 type settings struct {
@@ -25,8 +26,9 @@ var errTooMany = errors.New("remove some that nobody needs first")
 
 // Kinds of settings. Part of the format: never change, add.
 const (
-	settingACL   = "acl"
-	settingQuota = "quota"
+	settingACL        = "acl"
+	settingQuota      = "quota"
+	settingCredential = "scram"
 )
 
 func newSettings(log broker.Log) *settings {
@@ -69,7 +71,8 @@ func (s *Server) loadSettings(ctx context.Context, kept *held) error {
 	rules := newAccess(s.cfg.Access, st, kept)
 	take, done := rules.replay()
 	s.quotas = newQuotas(st)
-	kinds := map[string]func(what, value []byte) error{settingACL: take, settingQuota: s.quotas.replay}
+	s.credentials = newCredentials(st, s.cfg.Users)
+	kinds := map[string]func(what, value []byte) error{settingACL: take, settingQuota: s.quotas.replay, settingCredential: s.credentials.replay}
 	if err := st.load(ctx, kinds); err != nil {
 		return err
 	}

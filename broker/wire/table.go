@@ -24,6 +24,7 @@ func buildTable(log broker.Log) map[int16]api {
 		apiSASLHandshake(), apiSASLAuthenticate(), apiAPIVersions(), apiCreateTopics(), apiDeleteTopics(), apiDeleteRecords(),
 		apiInitProducerID(), apiOffsetForLeaderEpoch(), apiDescribeACLs(), apiCreateACLs(), apiDeleteACLs(), apiDescribeConfigs(),
 		apiDeleteGroups(), apiElectLeaders(), apiListPartitionReassignments(), apiOffsetDelete(), apiDescribeClientQuotas(), apiAlterClientQuotas(),
+		apiDescribeUserSCRAMCredentials(), apiAlterUserSCRAMCredentials(),
 		apiDescribeCluster(), apiConsumerGroupHeartbeat(), apiConsumerGroupDescribe(),
 	}
 	if _, ok := log.(configSetter); ok {

@@ -14,7 +14,7 @@ import (
 const (
 	OffsetsTopic      = "__consumer_offsets"    // committed offsets of groups
 	TransactionsTopic = "__transaction_state"   // what the transaction coordinator knows
-	SettingsTopic     = "__ledgerlake_settings" // access rules and quotas
+	SettingsTopic     = "__ledgerlake_settings" // access rules, quotas, credentials of users
 )
 
 var errUnknownTopicID = errors.New("unknown topic id")

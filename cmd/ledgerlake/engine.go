@@ -29,19 +29,20 @@ import (
 
 // engineConfig is the whole embedded engine: log, Kafka port and tiering in one directory.
 type engineConfig struct {
-	dir        string
-	lake       string // where tables go; default dir/lake
-	listen     string
-	access     access // to the Kafka port
-	advertise  string
-	durability string
-	autoCreate bool
-	partitions int32 // of topics made by clients without a number
-	topics     []topicSpec
-	topic      broker.TopicConfig // of topics that are made
-	noTiering  bool
-	http       string // address of the HTTP face; empty: none
-	flight     string // address of Arrow Flight; empty: none
+	dir            string
+	lake           string // where tables go; default dir/lake
+	listen         string
+	access         access // to the Kafka port
+	advertise      string
+	durability     string
+	autoCreate     bool
+	anyReplication bool
+	partitions     int32 // of topics made by clients without a number
+	topics         []topicSpec
+	topic          broker.TopicConfig // of topics that are made
+	noTiering      bool
+	http           string // address of the HTTP face; empty: none
+	flight         string // address of Arrow Flight; empty: none
 
 	retentionInterval time.Duration
 	offsetsRetention  time.Duration
@@ -136,7 +137,7 @@ func openEngine(ctx context.Context, cfg engineConfig) (*engine, error) {
 	}
 	port := wire.Config{
 		Listen: cfg.listen, Advertise: cfg.advertise, Log: log, History: history, Logger: cfg.log,
-		AutoCreateTopics: cfg.autoCreate, DefaultPartitions: cfg.partitions,
+		AutoCreateTopics: cfg.autoCreate, DefaultPartitions: cfg.partitions, AnyReplication: cfg.anyReplication,
 		OffsetsRetention: cfg.offsetsRetention, MemoryBudget: cfg.kafkaMemory,
 	}
 	cfg.access.set(&port)

@@ -110,6 +110,7 @@ comes from the table.
 	f.StringVar(&cfg.advertise, "advertise", "", "host:port that clients are told to connect to (default: the listen address)")
 	f.StringSliceVar(&topics, "topic", nil, "make a topic at start: NAME or NAME:PARTITIONS; may be repeated")
 	f.Int32Var(&cfg.partitions, "partitions", 1, "partitions of topics that name none")
+	f.BoolVar(&cfg.anyReplication, "any-replication", false, "take any replication factor when a client makes a topic, for programs that ask for 3; there is one copy all the same")
 	f.BoolVar(&cfg.autoCreate, "auto-create-topics", true, "make a topic when a client first asks for it")
 	f.StringVar(&cfg.durability, "durability", "group", "group: acknowledge after a shared fdatasync; none: after the write, as Kafka does (a power loss can take records)")
 	access.register(f)

@@ -70,6 +70,18 @@ func NewCredential(m Mechanism, password string, salt []byte, iterations int) (C
 	if err != nil {
 		return Credential{}, err
 	}
+	return FromSalted(m, salted, salt, iterations)
+}
+
+// FromSalted makes the credential of a password that somebody else has hashed, with this salt so many times.
+func FromSalted(m Mechanism, salted, salt []byte, iterations int) (Credential, error) {
+	if !slices.Contains(Mechanisms(), m) {
+		return Credential{}, fmt.Errorf("mechanism %q is not %s or %s", m, SHA256, SHA512)
+	}
+	if size := m.hash()().Size(); len(salted) != size {
+		return Credential{}, fmt.Errorf("a salted password of %d bytes, want %d", len(salted), size)
+	}
+	c := Credential{Mechanism: m, Salt: salt, Iterations: iterations}
 	c.StoredKey, c.ServerKey = m.digest(m.mac(salted, "Client Key")), m.mac(salted, "Server Key")
 	return c, c.validate()
 }
@@ -111,8 +123,8 @@ func (c Credential) String() string {
 
 var errForm = errors.New("want MECHANISM$ITERATIONS:SALT$STOREDKEY:SERVERKEY, as `ledgerlake user` prints it")
 
-// parseCredential reads what String gives. The errors hold nothing of the text: it may be a password.
-func parseCredential(s string) (Credential, error) {
+// ParseCredential reads what String gives. The errors hold nothing of the text: it may be a password.
+func ParseCredential(s string) (Credential, error) {
 	parts := strings.Split(s, "$")
 	if len(parts) != 3 {
 		return Credential{}, errForm

@@ -21,6 +21,33 @@ const (
 type Users struct {
 	secret []byte // makes the salts of those who are not there
 	byName map[Mechanism]map[string]Credential
+	others func(Mechanism, string) (Credential, bool) // nil: there are no others
+}
+
+// With gives these users and, for names that none of them has, those that others finds.
+func (u *Users) With(others func(Mechanism, string) (Credential, bool)) *Users {
+	with := *u
+	with.others = others
+	return &with
+}
+
+// Has says whether a name has a credential of its own, of any mechanism; others are not asked.
+func (u *Users) Has(name string) bool {
+	for _, m := range Mechanisms() {
+		if _, ok := u.byName[m][name]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// Each gives every credential, in no order, without those of others.
+func (u *Users) Each(f func(name string, c Credential)) {
+	for _, creds := range u.byName {
+		for name, c := range creds {
+			f(name, c)
+		}
+	}
 }
 
 // ReadUsers reads a file of users that others cannot read. A line is NAME:PASSWORD, or NAME: and a credential as
@@ -99,7 +126,7 @@ func parseUsers(raw, secret []byte) (*Users, error) {
 
 func (u *Users) read(name, rest string) (creds []Credential, clear bool, err error) {
 	if strings.HasPrefix(rest, "SCRAM-") {
-		c, err := parseCredential(rest)
+		c, err := ParseCredential(rest)
 		return []Credential{c}, false, err
 	}
 	for _, m := range Mechanisms() {
@@ -120,6 +147,11 @@ func (u *Users) salt(m Mechanism, name string) []byte {
 func (u *Users) lookup(m Mechanism, name string) (Credential, bool) {
 	if c, ok := u.byName[m][name]; ok {
 		return c, true
+	}
+	if u.others != nil && !u.Has(name) {
+		if c, ok := u.others(m, name); ok {
+			return c, true
+		}
 	}
 	size := m.hash()().Size()
 	return Credential{Mechanism: m, Salt: u.salt(m, name), Iterations: Iterations, StoredKey: make([]byte, size), ServerKey: make([]byte, size)}, false

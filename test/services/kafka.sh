@@ -5,7 +5,9 @@
 #   kafka.sh start DIR PORT     start a node; returns when it serves. The controller takes PORT+1000
 #   kafka.sh stop DIR           end it cleanly; no error when it does not run
 #   kafka.sh kill DIR           end it with SIGKILL: a crash
-#   kafka.sh tool CLASS ARG...  run a Kafka command line tool, for instance kafka.tools.DumpLogSegments
+#   kafka.sh tool CLASS ARG...  run a Kafka command line tool, for instance kafka.tools.DumpLogSegments; classes of
+#                               $CLASSPATH are found too
+#   kafka.sh classpath          print where its classes are, to compile against
 #
 # Needs Java 17 and Maven (Maven only for the first start). LEDGERLAKE_CACHE says where the jars go;
 # the default is .cache at the top of the repository. DIR holds everything else.
@@ -35,7 +37,7 @@ fetch_jars() {
 
 # Sets jvm to the command of a small JVM. The class path is sorted: the archive is bound to its text.
 set_jvm() {
-  local jars=("$lib"/*.jar) IFS=:
+  local jars=("$lib"/*.jar ${CLASSPATH:+"$CLASSPATH"}) IFS=:
   jvm=("$java" -Xms64m -Xmn32m -Xmx768m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData
        -Xshare:auto -Xlog:disable -Xlog:all=error:stderr -Djava.awt.headless=true -cp "${jars[*]}")
   [ ! -s "$lib/classes.jsa" ] || jvm+=("-XX:SharedArchiveFile=$lib/classes.jsa")
@@ -166,5 +168,6 @@ case ${1:-} in
   stop) end "${2:?DIR}" TERM ;;
   kill) end "${2:?DIR}" KILL ;;
   tool) shift; fetch_jars; set_jvm; exec "${jvm[@]}" "$@" ;;
+  classpath) fetch_jars; echo "$lib/*" ;;
   *) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "$0" >&2; exit 2 ;;
 esac
