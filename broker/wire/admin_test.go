@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -183,5 +184,18 @@ func TestUnknownTopicAndRange(t *testing.T) {
 	fs := c2.PollFetches(ctx)
 	if errs := fs.Errors(); len(errs) != 1 || errs[0].Err != kerr.OffsetOutOfRange {
 		t.Fatalf("fetch past the end: %v", errs)
+	}
+}
+
+// A topic may ask for replicas that one node cannot give only where the server is told to take it.
+func TestAnyReplication(t *testing.T) {
+	for _, any := range []bool{false, true} {
+		s := start(t, newMemLog(t), func(c *Config) { c.AnyReplication = any })
+		for rf, fine := range map[int16]bool{-1: true, 1: true, 3: any, 0: false, -2: false} {
+			got, err := admin(t, s).CreateTopic(within(t, 10*time.Second), 1, rf, nil, "topic"+string(rune('c'+rf)))
+			if (err == nil) != fine || err == nil && got.ReplicationFactor != 1 || err != nil && !errors.Is(err, kerr.InvalidReplicationFactor) {
+				t.Errorf("any %v, factor %d: %+v %v", any, rf, got, err)
+			}
+		}
 	}
 }

@@ -44,6 +44,7 @@ type credentials struct {
 	set map[credentialKey]scram.Credential
 }
 
+// newCredentials makes credentials without any; a gateway has no settings, and keeps none.
 func newCredentials(st *settings, file func() *scram.Users) *credentials {
 	return &credentials{settings: st, file: file, set: map[credentialKey]scram.Credential{}}
 }

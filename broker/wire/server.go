@@ -115,7 +115,7 @@ func newServer(ctx context.Context, cfg Config) (*Server, error) {
 	s.hardCtx, s.hard = context.WithCancel(context.Background())
 	s.sessions = newFetchSessions(&held{limit: cfg.stateMemory() / 4})
 	if cfg.Upstream != nil {
-		s.table, s.gateway = gatewayTable(), newGateway(s)
+		s.table, s.gateway, s.credentials = gatewayTable(), newGateway(s), newCredentials(nil, cfg.Users)
 		return s, nil
 	}
 	if err := s.loadState(ctx); err != nil {
