@@ -3,9 +3,11 @@
 // speaks Flight.
 //
 // A flight is a topic. Its descriptor is the path [TOPIC], or a command: a JSON object of the fields of
-// reader.Request and "topic". The ticket is such a command too, so a client may as well make it by itself:
+// reader.Request and "topic", or "topics" for several as one stream. The ticket is such a command too, so a client may as
+// well make it by itself:
 //
 //	{"topic": "events", "from": "0:1000,1:0", "columns": ["_offset", "amount"], "follow": true}
+//	{"topics": ["orders", "payments"], "where": "amount > 100", "order": "time", "maxRate": "20MB"}
 //
 // Every batch bears application metadata, {"token": ..., "side": "lake" or "log"}: the token names the place behind
 // the batch, and "from": "token:..." goes on there. The order and the completeness of a stream are those of
@@ -24,6 +26,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow/flight"
 	"google.golang.org/grpc"
@@ -51,8 +54,17 @@ type Config struct {
 
 // Command is a descriptor's command, and a ticket.
 type Command struct {
-	Topic string `json:"topic"`
+	Topic  string   `json:"topic,omitempty"`
+	Topics []string `json:"topics,omitempty"` // instead of Topic: several as one stream
 	reader.Request
+}
+
+// topics are those that are read.
+func (c Command) topics() []string {
+	if c.Topic != "" {
+		return []string{c.Topic}
+	}
+	return c.Topics
 }
 
 // Metadata goes with every batch.
@@ -110,8 +122,8 @@ func parse(raw []byte) (Command, error) {
 	if err := d.Decode(&c); err != nil {
 		return c, fmt.Errorf("%w: want a JSON object like {\"topic\":\"events\",\"from\":\"0:1000\"}: %w", reader.ErrBadRequest, err)
 	}
-	if c.Topic == "" {
-		return c, fmt.Errorf("%w: no topic", reader.ErrBadRequest)
+	if (c.Topic == "") == (len(c.Topics) == 0) || slices.Contains(c.Topics, "") {
+		return c, fmt.Errorf("%w: want a topic or topics", reader.ErrBadRequest)
 	}
 	return c, nil
 }

@@ -150,6 +150,33 @@ func TestStream(t *testing.T) {
 	}
 }
 
+// A filter, an order and several topics are asked for as anywhere else, and a token goes on behind them (I4).
+func TestRequests(t *testing.T) {
+	r := newRig(t, flight.Config{})
+	r.append(0, 10)
+	r.tier()
+	r.append(10, 15)
+	got, _, err := r.get(`{"topic":"events","where":"n > 7 AND n <= 12","columns":["n"],"maxRate":"1000000"}`, 1000)
+	if err != nil || !slices.Equal(got, upTo(8, 13)) {
+		t.Errorf("a filter: %v, %v", got, err)
+	}
+	if _, err := r.log.CreateTopic(t.Context(), "others", broker.TopicConfig{Partitions: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for _, what := range []string{`"topic":"events"`, `"topics":["others","events"]`} {
+		for _, order := range []string{"", "time"} {
+			got, last, err := r.get(fmt.Sprintf(`{%s,"order":%q,"columns":["n"],"limit":4}`, what, order), 1000)
+			if err != nil || !slices.Equal(got, upTo(0, 4)) {
+				t.Errorf("%s by %q: %v, %v", what, order, got, err)
+			}
+			got, _, err = r.get(fmt.Sprintf(`{%s,"order":%q,"columns":["n"],"from":"token:%s"}`, what, order, last.Token), 1000)
+			if err != nil || !slices.Equal(got, upTo(4, 15)) {
+				t.Errorf("%s by %q, behind the token: %v, %v", what, order, got, err)
+			}
+		}
+	}
+}
+
 func TestInfo(t *testing.T) {
 	r := newRig(t, flight.Config{})
 	r.append(0, 3)
@@ -186,6 +213,11 @@ func TestRefusals(t *testing.T) {
 		`{"topic":"events","from":"yesterday"}`:  codes.InvalidArgument,
 		`{"topic":"events","from":"token:zzzz"}`: codes.InvalidArgument,
 		`{"topic":"events","limit":-1}`:          codes.InvalidArgument,
+		`{"topic":"events","order":"size"}`:      codes.InvalidArgument,
+		`{"topic":"events","where":"n ~ 1"}`:     codes.InvalidArgument,
+		`{"topic":"events","maxRate":"fast"}`:    codes.InvalidArgument,
+		`{"topic":"events","topics":["events"]}`: codes.InvalidArgument,
+		`{"topics":["events",""]}`:               codes.InvalidArgument,
 		`{"topic":"events","from":"0:99"}`:       codes.OutOfRange,
 	} {
 		if _, _, err := r.get(ticket, 1); status.Code(err) != want {

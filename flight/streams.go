@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/internal/where"
 	"github.com/ledgerlake/ledgerlake/reader"
 )
 
@@ -118,14 +119,13 @@ func (s *Server) schema(ctx context.Context, c Command) (*arrow.Schema, error) {
 	return cursor.Schema(), cursor.Close()
 }
 
-func (s *Server) open(ctx context.Context, c Command) (*reader.Cursor, error) {
-	cfg, err := c.Config(c.Topic)
-	if err != nil {
-		return nil, err
-	}
-	cfg.Source = s.cfg.Engine
-	cfg.Table, _ = s.cfg.Table(c.Topic)
-	return reader.Open(ctx, cfg)
+func (s *Server) open(ctx context.Context, c Command) (reader.Read, error) {
+	return c.Open(ctx, c.topics(), func(topic string, cfg *reader.Config) {
+		if t, ok := s.cfg.Table(topic); ok {
+			cfg.Table = t
+		}
+		cfg.Source = s.cfg.Engine
+	})
 }
 
 // place takes a place of those that are for streams: whatever opens a cursor needs one, if only to know its schema.
@@ -157,7 +157,7 @@ func (s *Server) DoGet(t *flight.Ticket, out flight.FlightService_DoGetServer) e
 	return statusOf(errors.Join(copyBatches(out, cursor), cursor.Close()))
 }
 
-func copyBatches(out flight.FlightService_DoGetServer, cursor *reader.Cursor) error {
+func copyBatches(out flight.FlightService_DoGetServer, cursor reader.Read) error {
 	w := flight.NewRecordWriter(out, ipc.WithSchema(cursor.Schema()), ipc.WithAllocator(memory.DefaultAllocator))
 	for {
 		rb, err := cursor.Next(out.Context())
@@ -195,7 +195,7 @@ func statusOf(err error) error {
 		code = codes.DeadlineExceeded
 	case errors.Is(err, broker.ErrUnknownTopic):
 		code = codes.NotFound
-	case errors.Is(err, reader.ErrBadRequest), errors.Is(err, reader.ErrBadToken), errors.Is(err, reader.ErrBadBound):
+	case errors.Is(err, reader.ErrBadRequest), errors.Is(err, reader.ErrBadToken), errors.Is(err, reader.ErrBadBound), errors.Is(err, where.ErrSyntax), errors.Is(err, reader.ErrNotReplayable):
 		code = codes.InvalidArgument
 	case errors.As(err, &beyond):
 		code = codes.OutOfRange

@@ -15,6 +15,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/ledgerlake/ledgerlake/record"
 )
 
 // ByTimeConfig are the settings of a read in the order of time.
@@ -47,6 +49,9 @@ type ByTime struct {
 	left      int64 // rows that may still be given; -1: no bound
 	pace      *Pace
 	given     arrow.RecordBatch
+	inLake    bool     // all of given
+	streams   []string // their names; nil: there is one
+	topic     string   // of the one
 	cancel    context.CancelFunc
 }
 
@@ -54,14 +59,19 @@ type ByTime struct {
 type timed struct {
 	cur   *Cursor
 	to    *widening // nil: one stream
-	name  string    // of the stream, for errors
+	name  string    // of the stream
+	topic string    // of a token
 	id    int32
 	order int // of equal times: the place in parts
 	time  int // column
+	off   int // column
 	rb    arrow.RecordBatch
 	times []int64 // of rb: the largest so far in the partition, so they never fall
 	row   int
 	last  int64
+	next  record.Offset // behind what was given: what a token holds
+	end   record.Offset // behind rb
+	lake  bool          // rb is of the table
 
 	wide  arrow.RecordBatch // rb with the columns of all streams; nil where there is one stream
 	more  chan struct{}     // asks for the next; the one before is no longer used
@@ -71,9 +81,11 @@ type timed struct {
 }
 
 type timedBatch struct {
-	p   *timed
-	rb  arrow.RecordBatch
-	err error
+	p    *timed
+	rb   arrow.RecordBatch
+	err  error
+	end  record.Offset
+	lake bool
 }
 
 // OpenByTime opens a cursor for each partition, all on one snapshot. The context is that of the whole read.
@@ -93,8 +105,10 @@ func OpenByTime(ctx context.Context, cfg ByTimeConfig) (b *ByTime, err error) {
 	}
 	if one.Columns != nil {
 		one.Columns = append([]string(nil), one.Columns...)
-		if !slices.Contains(one.Columns, names.Timestamp) {
-			one.Columns = append(one.Columns, names.Timestamp)
+		for _, name := range []string{names.Timestamp, names.Offset} {
+			if !slices.Contains(one.Columns, name) {
+				one.Columns = append(one.Columns, name)
+			}
 		}
 	}
 	first, err := Open(ctx, one)
@@ -109,20 +123,18 @@ func OpenByTime(ctx context.Context, cfg ByTimeConfig) (b *ByTime, err error) {
 		}
 	}
 	ctx, b.cancel = context.WithCancel(ctx)
-	at := first.Schema().FieldIndices(names.Timestamp)[0]
-	if err := b.add(ctx, first, one, timed{time: at}); err != nil {
+	b.startAt(cfg.From)
+	b.topic = cfg.Topic
+	like := timed{topic: cfg.Topic, time: first.Schema().FieldIndices(names.Timestamp)[0], off: first.Schema().FieldIndices(names.Offset)[0]}
+	if err := b.add(ctx, first, one, like); err != nil {
 		return nil, errors.Join(err, first.Close(), b.Close())
 	}
 	return b, first.Close()
 }
 
 // OpenTopicsByTime is OpenByTime for several streams: all partitions of all of them in the order of time, with columns
-// that are put together as OpenTopics does it. Equal times come by stream, in their order, then by partition. There is no
-// Token to go on from.
+// that are put together as OpenTopics does it. Equal times come by stream, in their order, then by partition.
 func OpenTopicsByTime(ctx context.Context, cfg TopicsConfig, idle time.Duration) (b *ByTime, err error) {
-	if cfg.Token != "" {
-		return nil, fmt.Errorf("%w: a read in the order of time does not go on from a token", ErrBadRequest)
-	}
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
@@ -130,8 +142,10 @@ func OpenTopicsByTime(ctx context.Context, cfg TopicsConfig, idle time.Duration)
 	if cfg.Columns != nil {
 		cfg.Columns = slices.Clone(cfg.Columns)
 		for _, s := range cfg.Streams {
-			if at := s.names().Timestamp; at != "" && !slices.Contains(cfg.Columns, at) {
-				cfg.Columns = append(cfg.Columns, at)
+			for _, name := range []string{s.names().Timestamp, s.names().Offset} {
+				if name != "" && !slices.Contains(cfg.Columns, name) {
+					cfg.Columns = append(cfg.Columns, name)
+				}
 			}
 		}
 	}
@@ -147,6 +161,8 @@ func OpenTopicsByTime(ctx context.Context, cfg TopicsConfig, idle time.Duration)
 	}
 	ctx, b.cancel = context.WithCancel(ctx)
 	for _, w := range streams {
+		b.startAt(w.cfg.From)
+		b.streams = append(b.streams, w.name)
 		if err := b.addStream(ctx, w, schema); err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: %w", w.name, err), b.Close())
 		}
@@ -168,7 +184,15 @@ func (b *ByTime) addStream(ctx context.Context, w *widened, schema *arrow.Schema
 	if err != nil {
 		return err
 	}
-	return errors.Join(b.add(ctx, first, w.cfg, timed{to: &w.to, name: w.name + " ", time: schema.FieldIndices(names.Timestamp)[0]}), first.Close())
+	like := timed{to: &w.to, name: w.name + " ", topic: w.name, time: schema.FieldIndices(names.Timestamp)[0], off: schema.FieldIndices(names.Offset)[0]}
+	return errors.Join(b.add(ctx, first, w.cfg, like), first.Close())
+}
+
+// startAt goes on with the watermark of a token: what a partition still has comes right then, if it is older.
+func (b *ByTime) startAt(from Bound) {
+	if from.kind == boundOffsets {
+		b.watermark = max(b.watermark, from.watermark)
+	}
 }
 
 func newByTime(schema *arrow.Schema, cfg Config, idle time.Duration) *ByTime {
@@ -207,7 +231,8 @@ func (b *ByTime) add(ctx context.Context, first *Cursor, one Config, like timed)
 			return err
 		}
 		p := like
-		p.cur, p.id, p.order, p.last, p.more = cur, id, len(b.parts), math.MinInt64, make(chan struct{})
+		p.cur, p.id, p.order, p.last, p.more = cur, id, len(b.parts), b.watermark, make(chan struct{})
+		p.next = cur.Position()[id]
 		if like.to != nil {
 			to := *like.to // each has a goroutine of its own
 			p.to = &to
@@ -228,7 +253,7 @@ func (p *timed) run(ctx context.Context, to chan<- timedBatch) {
 			p.wide = rb
 		}
 		select {
-		case to <- timedBatch{p, rb, err}:
+		case to <- timedBatch{p, rb, err, p.cur.Position()[p.id], p.cur.InLake()}:
 		case <-ctx.Done():
 		}
 	}
@@ -278,6 +303,9 @@ func (b *ByTime) Next(ctx context.Context) (arrow.RecordBatch, error) {
 	}()
 	for rows := 0; rows < limit; {
 		if err := b.fill(ctx, len(pieces) == 0); err != nil {
+			if len(pieces) > 0 { // these first; the error comes again
+				break
+			}
 			return nil, err
 		}
 		if len(b.heap) == 0 {
@@ -289,12 +317,14 @@ func (b *ByTime) Next(ctx context.Context) (arrow.RecordBatch, error) {
 		pieces = append(pieces, piece)
 		rows += n
 		b.watermark = max(b.watermark, p.times[p.row+n-1])
+		b.inLake = p.lake && (b.inLake || len(pieces) == 1)
 		if p.row += n; p.row < len(p.times) {
+			p.next = p.offset(p.row-1) + 1
 			heap.Fix(&b.heap, 0)
 			continue
 		}
 		heap.Pop(&b.heap)
-		p.rb = nil
+		p.rb, p.next = nil, p.end
 		break // its memory is used again with the next batch: what points into it is given first
 	}
 	if len(pieces) == 0 {
@@ -385,7 +415,7 @@ func (b *ByTime) take(got timedBatch) error {
 	p := got.p
 	p.asked, p.idle = false, false
 	if errors.Is(got.err, io.EOF) {
-		p.ended = true
+		p.ended, p.next = true, got.end
 		return nil
 	}
 	if got.err != nil {
@@ -409,9 +439,43 @@ func (b *ByTime) take(got timedBatch) error {
 		}
 		p.times = append(p.times, p.last)
 	}
-	p.rb, p.row = got.rb, 0
+	if _, ok := got.rb.Column(p.off).(*array.Int64); !ok {
+		return fmt.Errorf("by time: %w: column %s is no offset", ErrNotReplayable, got.rb.ColumnName(p.off))
+	}
+	p.rb, p.row, p.end, p.lake = got.rb, 0, got.end, got.lake
 	heap.Push(&b.heap, p)
 	return nil
+}
+
+// offset gives that of a row of rb.
+func (p *timed) offset(row int) record.Offset {
+	return record.Offset(p.rb.Column(p.off).(*array.Int64).Value(row))
+}
+
+// InLake says whether all rows of the last batch came from the table.
+func (b *ByTime) InLake() bool { return b.inLake }
+
+// Token names the place behind the last batch that Next gave, in all partitions. A read in the order of time that goes on
+// from it gives what this one would; other reads take it too.
+func (b *ByTime) Token() string {
+	at := token{Version: tokenOfOne, Topic: b.topic, Next: map[int32]int64{}}
+	if b.streams != nil {
+		at = token{Version: tokenOfSeveral}
+	}
+	for _, name := range b.streams {
+		at.Streams = append(at.Streams, token{Topic: name, Next: map[int32]int64{}})
+	}
+	for _, p := range b.parts {
+		if i := slices.Index(b.streams, p.topic); i >= 0 {
+			at.Streams[i].Next[p.id] = int64(p.next)
+		} else {
+			at.Next[p.id] = int64(p.next)
+		}
+	}
+	if b.watermark != math.MinInt64 {
+		at.Time = &b.watermark
+	}
+	return at.String()
 }
 
 // joined makes one batch of several.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -114,6 +115,8 @@ type Bound struct {
 	kind    boundKind
 	offsets map[int32]record.Offset
 	time    time.Time
+	// watermark is that of the token of a read in the order of time, else the oldest time that there is.
+	watermark int64
 }
 
 // Earliest is the first record that the table or the log holds.
@@ -131,7 +134,7 @@ func AtTime(t time.Time) Bound { return Bound{kind: boundTime, time: t} }
 // AtOffsets is the given offset of each named partition. As a start, the others begin at the earliest
 // record; as an end, the others are not bounded by it but by Now.
 func AtOffsets(o map[int32]record.Offset) Bound {
-	return Bound{kind: boundOffsets, offsets: maps.Clone(o)}
+	return Bound{kind: boundOffsets, offsets: maps.Clone(o), watermark: math.MinInt64}
 }
 
 func (c Config) withDefaults() Config {

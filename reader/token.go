@@ -19,6 +19,8 @@ type token struct {
 	Topic   string          `json:"topic,omitempty"`
 	Next    map[int32]int64 `json:"next,omitempty"`    // partition -> next offset
 	Streams []token         `json:"streams,omitempty"` // of tokenOfSeveral: one each, Topic is its name
+	// Time is the watermark of a read in the order of time, in microseconds; such a token is good for other reads too.
+	Time *int64 `json:"time,omitempty"`
 }
 
 const (
@@ -93,6 +95,7 @@ func AtTokens(s string) (map[string]Bound, error) {
 	}
 	out := map[string]Bound{}
 	for _, one := range t.Streams {
+		one.Time = t.Time
 		if out[one.Topic], err = one.bound(); err != nil {
 			return nil, err
 		}
@@ -119,6 +122,14 @@ func parseToken(s string) (t token, err error) {
 
 // bound is the place of one stream.
 func (t token) bound() (Bound, error) {
+	at, err := t.place()
+	if err == nil && t.Time != nil {
+		at.watermark = *t.Time
+	}
+	return at, err
+}
+
+func (t token) place() (Bound, error) {
 	offsets := make(map[int32]record.Offset, len(t.Next))
 	for p, o := range t.Next {
 		if p < 0 || o < 0 {

@@ -10,9 +10,11 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/internal/where"
 	"github.com/ledgerlake/ledgerlake/reader"
 )
 
@@ -34,14 +36,19 @@ func (s *Server) records(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	events := strings.Contains(r.Header.Get("Accept"), "text/event-stream")
-	var gaps []reader.Gap
-	cfg, err := s.request(r, events)
+	want, topics, err := request(r, events)
 	if err != nil {
 		fail(w, http.StatusBadRequest, err)
 		return
 	}
-	cfg.OnGap = func(g reader.Gap) { gaps = append(gaps, g) }
-	c, err := reader.Open(r.Context(), cfg)
+	var gaps gaps
+	c, err := want.Open(r.Context(), topics, func(topic string, cfg *reader.Config) {
+		if t, ok := s.cfg.Table(topic); ok {
+			cfg.Table = t
+		}
+		cfg.Source = s.cfg.Engine
+		cfg.OnGap = func(g reader.Gap) { gaps.add(topic, g) }
+	})
 	if err != nil {
 		fail(w, statusOf(err), err)
 		return
@@ -52,7 +59,7 @@ func (s *Server) records(w http.ResponseWriter, r *http.Request) {
 		out = &eventStream{w: w}
 	}
 	out.begin()
-	err = s.copy(r.Context(), c, out, &gaps, events)
+	err = copyRows(r.Context(), c, out, &gaps, events)
 	if r.Context().Err() != nil {
 		return // nobody listens
 	}
@@ -70,22 +77,50 @@ func statusOf(err error) int {
 		return http.StatusGone
 	case errors.As(err, &beyond):
 		return http.StatusRequestedRangeNotSatisfiable
-	case errors.Is(err, reader.ErrBadToken):
+	case errors.Is(err, reader.ErrBadToken), errors.Is(err, reader.ErrBadRequest), errors.Is(err, reader.ErrBadBound), errors.Is(err, where.ErrSyntax), errors.Is(err, reader.ErrNotReplayable):
 		return http.StatusBadRequest
 	}
 	return http.StatusInternalServerError
 }
 
-// request reads the parameters of a stream. Unknown ones are refused: a typing mistake must not give other rows.
-func (s *Server) request(r *http.Request, events bool) (reader.Config, error) {
+// gaps are those that were told and have not gone out. Streams of several topics tell them from goroutines of their own.
+type gaps struct {
+	mu   sync.Mutex
+	told []gap
+}
+
+type gap struct {
+	topic string
+	reader.Gap
+}
+
+func (g *gaps) add(topic string, one reader.Gap) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.told = append(g.told, gap{topic, one})
+}
+
+func (g *gaps) take() []gap {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	told := g.told
+	g.told = nil
+	return told
+}
+
+// request reads the topics and the parameters of a stream. Unknown ones are refused: a typing mistake must not give other
+// rows.
+func request(r *http.Request, events bool) (want reader.Request, topics []string, err error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return reader.Config{}, fmt.Errorf("query: %w", err)
+		return want, nil, fmt.Errorf("query: %w", err)
 	}
-	var want reader.Request
+	if topic := r.PathValue("topic"); topic != "" {
+		topics = []string{topic}
+	}
 	for name, values := range q {
 		if len(values) != 1 {
-			return reader.Config{}, fmt.Errorf("parameter %s is there %d times", name, len(values))
+			return want, nil, fmt.Errorf("parameter %s is there %d times", name, len(values))
 		}
 		v := values[0]
 		switch name {
@@ -97,6 +132,17 @@ func (s *Server) request(r *http.Request, events bool) (reader.Config, error) {
 			want.Partitions, err = parsePartitions(v)
 		case "columns":
 			want.Columns = strings.Split(v, ",")
+		case "where":
+			want.Where = v
+		case "order":
+			want.Order = v
+		case "max-rate":
+			want.MaxRate = v
+		case "topics":
+			if topics != nil {
+				err = errors.New("the path has a topic")
+			}
+			topics = strings.Split(v, ",")
 		case "limit":
 			want.Limit, err = strconv.ParseInt(v, 10, 64)
 			if err == nil && want.Limit < 1 {
@@ -107,21 +153,20 @@ func (s *Server) request(r *http.Request, events bool) (reader.Config, error) {
 		case "skip-missing":
 			want.SkipMissing, err = strconv.ParseBool(v)
 		default:
-			err = errors.New("no such parameter: want from, until, partition, columns, limit, follow or skip-missing")
+			err = errors.New("no such parameter: want from, until, partition, columns, where, order, max-rate, limit, follow or skip-missing")
 		}
 		if err != nil {
-			return reader.Config{}, fmt.Errorf("parameter %s=%s: %w", name, v, err)
+			return want, nil, fmt.Errorf("parameter %s=%s: %w", name, v, err)
 		}
 	}
 	// A browser that lost its connection names the last event that it got.
 	if id := r.Header.Get("Last-Event-ID"); events && id != "" {
 		want.From = "token:" + id
 	}
-	topic := r.PathValue("topic")
-	cfg, err := want.Config(topic)
-	cfg.Source = s.cfg.Engine
-	cfg.Table, _ = s.cfg.Table(topic)
-	return cfg, err
+	if topics == nil {
+		return want, nil, errors.New("parameter topics: want topics, separated by commas")
+	}
+	return want, topics, nil
 }
 
 func parsePartitions(s string) ([]int32, error) {
@@ -140,13 +185,13 @@ func parsePartitions(s string) ([]int32, error) {
 type output interface {
 	begin()
 	rows(ndjson []byte, inLake bool, token string) error
-	gap(g reader.Gap) error
+	gap(g gap) error
 	alive() error
 	end(token string, err error)
 }
 
-// copy streams until the end, an error, or the client's leave.
-func (s *Server) copy(ctx context.Context, c *reader.Cursor, out output, gaps *[]reader.Gap, events bool) error {
+// copyRows streams until the end, an error, or the client's leave.
+func copyRows(ctx context.Context, c reader.Read, out output, gaps *gaps, events bool) error {
 	var buf []byte
 	for {
 		wait, cancel := ctx, context.CancelFunc(func() {})
@@ -156,12 +201,11 @@ func (s *Server) copy(ctx context.Context, c *reader.Cursor, out output, gaps *[
 		rb, err := c.Next(wait)
 		quiet := errors.Is(err, context.DeadlineExceeded) && wait.Err() != nil && ctx.Err() == nil
 		cancel()
-		for _, g := range *gaps {
+		for _, g := range gaps.take() {
 			if err := out.gap(g); err != nil {
 				return err
 			}
 		}
-		*gaps = (*gaps)[:0]
 		switch {
 		case quiet: // the cursor is where it was
 			err = out.alive()
@@ -195,8 +239,8 @@ func (l *lines) rows(ndjson []byte, _ bool, _ string) error {
 	return http.NewResponseController(l.w).Flush()
 }
 
-func (l *lines) gap(reader.Gap) error { return nil } // offsets in the rows show it
-func (l *lines) alive() error         { return nil }
+func (l *lines) gap(gap) error { return nil } // offsets in the rows show it
+func (l *lines) alive() error  { return nil }
 
 func (l *lines) end(token string, err error) {
 	if err != nil {
@@ -254,8 +298,8 @@ func (e *eventStream) rows(ndjson []byte, inLake bool, token string) error {
 	return e.send()
 }
 
-func (e *eventStream) gap(g reader.Gap) error {
-	fmt.Fprintf(&e.buf, "event: gap\ndata: {\"partition\":%d,\"from\":%d,\"to\":%d,\"reason\":%q}\n\n", g.Partition, g.From, g.To, g.Reason)
+func (e *eventStream) gap(g gap) error {
+	fmt.Fprintf(&e.buf, "event: gap\ndata: {\"topic\":%q,\"partition\":%d,\"from\":%d,\"to\":%d,\"reason\":%q}\n\n", g.topic, g.Partition, g.From, g.To, g.Reason)
 	return nil // goes out with the rows behind it
 }
 

@@ -136,6 +136,7 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET /v1/status", s.status)
 	mux.HandleFunc("GET /v1/topics/{topic}", s.topic)
 	mux.HandleFunc("GET /v1/topics/{topic}/records", s.records)
+	mux.HandleFunc("GET /v1/records", s.records) // of several topics as one stream
 	return s.guard(mux)
 }
 

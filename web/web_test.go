@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/web"
 )
 
@@ -64,6 +65,43 @@ func TestRecordsCrossTheSeam(t *testing.T) {
 	_, body = r.get("/v1/topics/events/records?partition=0&from=2023-11-14T22:13:20.007Z&until=0:9&columns=n,_offset")
 	if got := numbers(t, body); !slices.Equal(got, upTo(7, 9)) {
 		t.Errorf("from a time, until an offset: %v", got)
+	}
+}
+
+// A filter, an order and a rate go over HTTP, and so do several topics as one stream, with a token of all of them (I4).
+func TestRequestsOverHTTP(t *testing.T) {
+	r := newRig(t, web.Config{})
+	r.append(0, 0, 20)
+	r.tier()
+	r.append(0, 20, 30)
+	_, body := r.get("/v1/topics/events/records?where=" + url.QueryEscape("n >= 18 AND n < 22") + "&columns=n,_offset&max-rate=1000000")
+	if got := numbers(t, body); !slices.Equal(got, upTo(18, 22)) {
+		t.Errorf("a filter: %v", got)
+	}
+	resp, body := r.get("/v1/topics/events/records?order=time&limit=7")
+	first := numbers(t, body)
+	_, body = r.get("/v1/topics/events/records?order=time&from=token:" + resp.Trailer.Get("Ledgerlake-Token"))
+	if got := append(first, numbers(t, body)...); len(first) != 7 || !slices.Equal(got, upTo(0, 30)) {
+		t.Errorf("in the order of time, in two pieces: %v", got)
+	}
+	if _, err := r.log.CreateTopic(t.Context(), "others", broker.TopicConfig{Partitions: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for _, order := range []string{"", "&order=time"} {
+		resp, body = r.get("/v1/records?topics=events,others&columns=_topic,_offset&limit=9" + order)
+		if resp.StatusCode != 200 || strings.Count(body, `"_topic":"events"`) != 9 {
+			t.Errorf("several topics%s: status %d, %s", order, resp.StatusCode, body)
+		}
+		_, body = r.get("/v1/records?topics=events,others&columns=_topic,_offset&from=token:" + resp.Trailer.Get("Ledgerlake-Token") + order)
+		if strings.Count(body, "\n") != 21 || !strings.HasPrefix(body, `{"_topic":"events","_offset":9}`) {
+			t.Errorf("behind the token of several%s: %s", order, body)
+		}
+	}
+	for _, query := range []string{"/v1/records", "/v1/records?topics=events,others&from=0:1", "/v1/topics/events/records?topics=others",
+		"/v1/topics/events/records?order=size", "/v1/topics/events/records?where=n+~+1", "/v1/topics/events/records?max-rate=fast"} {
+		if resp, body := r.get(query); resp.StatusCode != 400 {
+			t.Errorf("%s: status %d, %s", query, resp.StatusCode, body)
+		}
 	}
 }
 

@@ -142,8 +142,8 @@ func (r *readFlags) run(ctx context.Context, s *stream, out io.Writer) (err erro
 	switch {
 	case r.order != "" && r.order != "time":
 		return errOrder(r.order)
-	case (r.latest || r.order != "") && (r.plan || r.showToken), r.latest && r.order != "":
-		return errors.New("--latest-by-key and --order go neither with each other nor with --plan and --token")
+	case r.latest && (r.plan || r.showToken || r.order != ""), r.order != "" && r.plan:
+		return errors.New("--latest-by-key goes neither with --order nor with --plan and --token, --order not with --plan")
 	case r.latest:
 		l, err := reader.OpenLatestByKey(ctx, reader.LatestByKeyConfig{Config: cfg, KeepTombstones: r.tombstones})
 		if err != nil {
@@ -155,7 +155,9 @@ func (r *readFlags) run(ctx context.Context, s *stream, out io.Writer) (err erro
 		if err != nil {
 			return err
 		}
-		return errors.Join(r.writeAll(ctx, b, cfg, out), b.Close())
+		err = r.writeAll(ctx, b, cfg, out)
+		r.printToken(b)
+		return errors.Join(err, b.Close())
 	}
 	c, err := reader.Open(ctx, cfg)
 	if err != nil {
@@ -166,10 +168,15 @@ func (r *readFlags) run(ctx context.Context, s *stream, out io.Writer) (err erro
 		return printPlan(ctx, out, c)
 	}
 	err = r.writeAll(ctx, c, cfg, out)
-	if r.showToken {
-		fmt.Fprintf(os.Stderr, "token:%s\n", c.Token())
-	}
+	r.printToken(c)
 	return err
+}
+
+// printToken names the place behind a read, where that is asked for.
+func (r *readFlags) printToken(of reader.Read) {
+	if r.showToken {
+		fmt.Fprintf(os.Stderr, "token:%s\n", of.Token())
+	}
 }
 
 // errOrder is the refusal of an --order.

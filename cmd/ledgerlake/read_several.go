@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
 	"strings"
 
@@ -20,8 +19,8 @@ func (r *readFlags) runSeveral(ctx context.Context, streams []*stream, sources [
 		return errors.New("--latest-by-key, --version, --timestamp and --table are of one SOURCE")
 	case r.order != "" && r.order != "time":
 		return errOrder(r.order)
-	case r.order != "" && (r.plan || r.showToken || fromToken):
-		return errors.New("--order goes neither with --plan nor with tokens")
+	case r.order != "" && r.plan:
+		return errors.New("--order does not go with --plan")
 	case !fromToken && len(reader.NamedPartitions(r.from)) > 0, strings.HasPrefix(r.from, "id:"):
 		return errors.New("--from PARTITION:OFFSET and id: name places in one SOURCE: of several say earliest, latest, a time or a token")
 	case len(reader.NamedPartitions(r.until)) > 0, strings.HasPrefix(r.until, "token:"):
@@ -55,16 +54,16 @@ func (r *readFlags) runSeveral(ctx context.Context, streams []*stream, sources [
 		if err != nil {
 			return err
 		}
-		return errors.Join(r.writeAll(ctx, b, all.Streams[0].Config, out), b.Close())
+		err = r.writeAll(ctx, b, all.Streams[0].Config, out)
+		r.printToken(b)
+		return errors.Join(err, b.Close())
 	}
 	t, err := reader.OpenTopics(ctx, all)
 	if err != nil {
 		return err
 	}
 	err = r.writeAll(ctx, t, all.Streams[0].Config, out)
-	if r.showToken {
-		fmt.Fprintf(os.Stderr, "token:%s\n", t.Token())
-	}
+	r.printToken(t)
 	return errors.Join(err, t.Close())
 }
 

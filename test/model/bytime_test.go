@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -96,6 +97,60 @@ func TestReaderByTime(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// A read in the order of time that stops anywhere goes on from its token as if it had not: the same rows in the same order,
+// each once (I4).
+func TestReaderByTimeGoesOn(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("LEDGERLAKE_SEED=%d", seed)
+	for i := range uint64(20) {
+		w := newWorld(t, rand.New(rand.NewPCG(seed+i, 0)))
+		clock, want, last := int64(1000), map[int64]int64{}, map[int32]int64{}
+		w.timedRecords(1+w.rng.IntN(30), &clock, want, last)
+		w.tierWith(0)
+		w.timedRecords(w.rng.IntN(30), &clock, want, last)
+		cfg := reader.ByTimeConfig{Config: w.config()}
+		cfg.Partitions, cfg.Columns = nil, [][]string{nil, {"n"}}[w.rng.IntN(2)]
+		whole, _ := w.someByTime(cfg)
+		var pieces []int64
+		for len(pieces) < len(whole) {
+			cfg.MaxRows, cfg.BatchRows = 1+w.rng.Int64N(int64(len(whole))), 1+w.rng.IntN(20)
+			got, token := w.someByTime(cfg)
+			pieces = append(pieces, got...)
+			var err error
+			if cfg.From, err = reader.AtToken(token, cfg.Topic); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(pieces, whole) {
+			t.Fatalf("in pieces\n%v\nat once\n%v", pieces, whole)
+		}
+	}
+}
+
+// someByTime gives the numbers of a read, and the token behind it.
+func (w *world) someByTime(cfg reader.ByTimeConfig) (got []int64, token string) {
+	w.t.Helper()
+	b, err := reader.OpenByTime(w.t.Context(), cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for {
+		rb, err := b.Next(w.t.Context())
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		got = append(got, rb.Column(rb.Schema().FieldIndices("n")[0]).(*array.Int64).Int64Values()...)
+	}
+	token = b.Token()
+	if err := b.Close(); err != nil {
+		w.t.Fatal(err)
+	}
+	return got, token
 }
 
 // While the log is followed, a partition where nothing happens holds the others back for a while only.

@@ -119,6 +119,7 @@ func (r *rig) play(kills int, kill func(n int)) {
 	reads := r.reads
 	for n := range kills {
 		r.await("before a kill", func(c counts) bool { return c.reads >= (n+1)*reads/(kills+1) })
+		r.t.Logf("disturbance %d of %d, after %d reads", n+1, kills, (n+1)*reads/(kills+1))
 		kill(n)
 	}
 	r.await("at the end", func(c counts) bool {
