@@ -18,7 +18,7 @@ RACE    := ./internal/... ./objstore/... ./deltalog/... ./committer/... ./broker
 # Packages that start real services; all others need nothing but Go.
 OUTSIDE := ./test/harness ./test/e2e ./test/crash ./test/stores ./test/seam
 # Those among them that cost minutes have a target of their own.
-ALONE   := ./test/pulsar
+ALONE   := ./test/pulsar ./test/clients
 
 # Benchmarks: make micro PKG=./record BENCH=Iterator COUNT=6
 PKG     ?= ./...
@@ -204,6 +204,15 @@ e2e-page: ## the page of `serve` in Chromium (needs /usr/bin/chromium and Node.j
 .PHONY: conformance
 conformance: build ## franz-go's own tests against `serve` (a minute; KGO_TEST_RECORDS=500000 for the long run)
 	test/services/kgo.sh
+
+.PHONY: conformance-librdkafka
+conformance-librdkafka: build services ## librdkafka's own suite against `serve` (builds it once, 5 to 18 minutes; then half an hour)
+	test/services/librdkafka.sh run
+
+.PHONY: clients
+clients: services ## Kafka clients, tools and a Kafka Streams job that others wrote, against `serve` (minutes)
+	test/services/clients.sh prepare
+	LEDGERLAKE_CLIENTS=1 $(GO) test -count=1 -timeout 30m -v ./test/clients
 
 # A service that cannot be had skips its tests with a line that says so; with CI=true it is a failure.
 .PHONY: services

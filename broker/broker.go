@@ -147,6 +147,20 @@ var (
 	ErrStorage          = errors.New("the log's storage failed; nothing is lost") // KAFKA_STORAGE_ERROR
 )
 
+// MaxRecordErrors bounds what a RecordsError tells.
+const MaxRecordErrors = 1000
+
+// RecordsError is an ErrInvalidRecord that tells which records of a refused batch are at fault.
+type RecordsError struct {
+	Records []int32 // their places in the batch, the first MaxRecordErrors of them
+	Reason  string  // of each
+}
+
+func (e *RecordsError) Error() string {
+	return fmt.Sprintf("%v: record %d of the batch: %s", ErrInvalidRecord, e.Records[0], e.Reason)
+}
+func (e *RecordsError) Unwrap() error { return ErrInvalidRecord }
+
 // OutOfRangeError is returned for an offset that the log does not hold. It is never healed silently.
 type OutOfRangeError struct {
 	TP     record.TopicPartition

@@ -70,18 +70,22 @@ func (l *Log) validateRecords(ctx context.Context, cfg *broker.TopicConfig, b re
 		defer l.validating.Release(need)
 	}
 	want := int32(0)
+	var keyless []int32
 	err := record.Scan(b, l.cfg.MaxBatchMemory, func(s record.Shape) error {
 		if s.Delta != want {
 			return fmt.Errorf("%w: record %d has offset delta %d", broker.ErrInvalidRecord, want, s.Delta)
 		}
-		if cfg.Compact && !s.HasKey {
-			return fmt.Errorf("%w: record %d of a compacted topic has no key", broker.ErrInvalidRecord, want)
+		if cfg.Compact && !s.HasKey && len(keyless) < broker.MaxRecordErrors {
+			keyless = append(keyless, want)
 		}
 		want++
 		return nil
 	})
 	if errors.Is(err, record.ErrCorrupt) {
 		return fmt.Errorf("%w: %w", broker.ErrInvalidRecord, err)
+	}
+	if err == nil && len(keyless) > 0 {
+		return &broker.RecordsError{Records: keyless, Reason: "a compacted topic wants a key"}
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/internal/acl"
 	"github.com/ledgerlake/ledgerlake/record"
 )
@@ -25,7 +26,8 @@ var errUnanswered = errors.New("batch of an acks=0 request was refused")
 //
 // Versions 0 to 2 are announced, because librdkafka derives its features from them, and end the connection
 // when used, as in Kafka 4. One v2 batch a partition. acks 1 and -1 both wait until the Log has the batch
-// durable; acks 0 is not answered. Every partition has its own error, with a message from version 8 on.
+// durable; acks 0 is not answered. Every partition has its own error, with a message from version 8 on,
+// and names the records of a refused batch that are at fault.
 // Batches of a transaction are taken only while it is open and the partition is part of it; from version 12 on
 // the request itself makes it so.
 func apiProduce() api {
@@ -110,13 +112,27 @@ func (s *Server) appendBatch(txn produceTxn, tp record.TopicPartition, batch []b
 	defer leave()
 	res, err := s.log.Append(s.hardCtx, tp, batch)
 	if err != nil {
-		out.ErrorCode, out.ErrorMessage = codeOf(err), msgOf(err)
+		out.ErrorCode, out.ErrorMessage, out.ErrorRecords = codeOf(err), msgOf(err), errorRecords(err)
 		if out.ErrorCode == codeUnknownServerError || out.ErrorCode == codeStorageError {
 			s.lg.Error("append", "partition", tp.String(), "err", err)
 		}
 		return
 	}
 	out.BaseOffset, out.LogAppendTime, out.LogStartOffset = int64(res.Base), res.LogAppendTime, int64(res.LogStart)
+}
+
+// errorRecords tells a producer which records of its batch are at fault, so that it can send the others again (KIP-467).
+func errorRecords(err error) (out []kmsg.ProduceResponseTopicPartitionErrorRecord) {
+	var e *broker.RecordsError
+	if !errors.As(err, &e) {
+		return nil
+	}
+	for _, i := range e.Records {
+		o := kmsg.NewProduceResponseTopicPartitionErrorRecord()
+		o.RelativeOffset, o.ErrorMessage = i, &e.Reason
+		out = append(out, o)
+	}
+	return out
 }
 
 // checkBatch sees to what the Log cannot know: the request's version, and that there is one batch only.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -19,8 +20,8 @@ type configSetter interface {
 
 // IncrementalAlterConfigs, key 44, versions 0 to 1, when the Log can change settings.
 //
-// Sets settings of topics or puts them back to their defaults. Lists are set as a whole: append and subtract
-// are refused, and so are settings of brokers. All changes of one topic are made, or none.
+// Sets settings of topics, puts them back to their defaults, and adds to lists and takes from them. Settings of
+// brokers are refused. All changes of one topic are made, or none.
 func apiIncrementalAlterConfigs() api {
 	return api{key: 44, name: "IncrementalAlterConfigs", min: 0, max: 1, handle: (*Server).incrementalAlterConfigs}
 }
@@ -51,16 +52,47 @@ func changeSettings(cfg *broker.TopicConfig, changes []kmsg.IncrementalAlterConf
 		case ch.Op == kmsg.IncrementalAlterConfigOpDelete:
 			known[i].zero(cfg)
 			continue
-		case ch.Op != kmsg.IncrementalAlterConfigOpSet:
-			return fmt.Errorf("topic setting %s: lists are set as a whole", ch.Name)
 		case ch.Value == nil:
 			return fmt.Errorf("topic setting %s: null value", ch.Name)
 		}
-		if err := known[i].set(cfg, *ch.Value); err != nil {
+		value, err := changedValue(known[i], *cfg, ch.Op, *ch.Value)
+		if err == nil {
+			err = known[i].set(cfg, value)
+		}
+		if err != nil {
 			return fmt.Errorf("topic setting %s: %w", ch.Name, err)
 		}
 	}
 	return nil
+}
+
+// changedValue gives what a setting is set to: the value itself or, for a list, the list with or without its entries.
+func changedValue(c topicConfig, cfg broker.TopicConfig, op kmsg.IncrementalAlterConfigOp, value string) (string, error) {
+	if op == kmsg.IncrementalAlterConfigOpSet {
+		return value, nil
+	}
+	if c.typ != kmsg.ConfigTypeList {
+		return "", errors.New("it is no list: nothing can be added to it or taken from it")
+	}
+	has, _ := c.get(cfg)
+	list := strings.Split(has, ",")
+	for _, v := range strings.Split(value, ",") {
+		v = strings.TrimSpace(v)
+		at := slices.Index(list, v)
+		switch op {
+		case kmsg.IncrementalAlterConfigOpAppend:
+			if at < 0 {
+				list = append(list, v)
+			}
+		case kmsg.IncrementalAlterConfigOpSubtract:
+			if at >= 0 {
+				list = slices.Delete(list, at, at+1)
+			}
+		default:
+			return "", fmt.Errorf("operation %d is not known", op)
+		}
+	}
+	return strings.Join(list, ","), nil
 }
 
 // changeConfig makes a change of a topic's settings, or only checks it. An error of change is the client's.

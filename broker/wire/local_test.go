@@ -12,10 +12,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/broker/local"
 	"github.com/ledgerlake/ledgerlake/broker/wire"
+	"github.com/ledgerlake/ledgerlake/record"
 )
 
 type node struct {
@@ -239,6 +241,21 @@ func TestUnlimitedRetention(t *testing.T) {
 }
 
 // Settings are changed one by one and put back, and stay over a restart.
+func topicSetting(t *testing.T, ctx context.Context, adm *kadm.Client, topic, name string) string {
+	t.Helper()
+	got, err := adm.DescribeTopicConfigs(ctx, topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range got[0].Configs {
+		if c.Key == name {
+			return c.MaybeValue()
+		}
+	}
+	t.Fatalf("%s has no setting %s", topic, name)
+	return ""
+}
+
 func TestAlterTopicConfigs(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -263,10 +280,23 @@ func TestAlterTopicConfigs(t *testing.T) {
 	}
 	for _, bad := range []kadm.AlterConfig{
 		{Name: "no.such", Value: &bytes}, {Op: kadm.AppendConfig, Name: "cleanup.policy", Value: &bytes},
-		{Name: "retention.bytes"}, {Name: "retention.bytes", Value: &dir},
+		{Op: kadm.SubtractConfig, Name: "retention.bytes", Value: &bytes}, {Name: "retention.bytes"}, {Name: "retention.bytes", Value: &dir},
 	} {
 		if err := alter(bad); !errors.Is(err, kerr.InvalidConfig) {
 			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+	compact, del := "compact", "delete"
+	for _, step := range []struct {
+		op    kadm.IncrementalOp
+		value *string
+		want  string
+	}{{kadm.AppendConfig, &compact, "compact,delete"}, {kadm.AppendConfig, &compact, "compact,delete"}, {kadm.SubtractConfig, &del, "compact"}, {kadm.SubtractConfig, &compact, "delete"}} {
+		if err := alter(kadm.AlterConfig{Op: step.op, Name: "cleanup.policy", Value: step.value}); err != nil {
+			t.Fatal(err)
+		}
+		if got := topicSetting(t, ctx, adm, "t", "cleanup.policy"); got != step.want {
+			t.Errorf("after %v %s the policy is %q, want %q", step.op, *step.value, got, step.want)
 		}
 	}
 	n.close(t)
@@ -312,5 +342,45 @@ func BenchmarkTransaction(b *testing.B) {
 		if err := cl.EndTransaction(b.Context(), kgo.TryCommit); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// The producer of a batch learns which of its records a compacted topic does not take, and none of them is kept.
+func TestRecordsAtFault(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	n := open(t, t.TempDir())
+	defer n.close(t)
+	cl := n.client(t, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	policy := "compact"
+	made, err := kadm.NewClient(cl).CreateTopic(ctx, 1, 1, map[string]*string{"cleanup.policy": &policy}, "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := record.NewBuilder(record.None)
+	for _, key := range [][]byte{[]byte("k"), nil, []byte("k"), nil, {}} {
+		b.Append(1000, key, []byte("v"), nil)
+	}
+	batch, err := b.Build(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := kmsg.NewPtrProduceRequest()
+	req.Acks, req.TimeoutMillis = -1, 1000
+	rt, rp := kmsg.NewProduceRequestTopic(), kmsg.NewProduceRequestTopicPartition()
+	rt.Topic, rt.TopicID, rp.Records = "t", made.ID, batch
+	rt.Partitions = append(rt.Partitions, rp)
+	req.Topics = append(req.Topics, rt)
+	resp, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := resp.Topics[0].Partitions[0]
+	if got.ErrorCode != kerr.InvalidRecord.Code || len(got.ErrorRecords) != 2 || got.ErrorRecords[0].RelativeOffset != 1 || got.ErrorRecords[1].RelativeOffset != 3 || got.ErrorRecords[1].ErrorMessage == nil {
+		t.Errorf("answered %+v, want records 1 and 3 at fault", got)
+	}
+	ends, err := kadm.NewClient(cl).ListEndOffsets(ctx, "t")
+	if end, ok := ends.Lookup("t", 0); err != nil || !ok || end.Offset != 0 {
+		t.Errorf("the topic ends at %+v, %v, want 0", end, err)
 	}
 }

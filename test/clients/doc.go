@@ -1,0 +1,5 @@
+// Package clients runs software of others, which knows Kafka and not us, against `ledgerlake serve`: clients for Python
+// and Node.js, Kafka's own tools, and a Kafka Streams job. What they print is compared with what a reader of ours sees.
+//
+// It starts many JVMs and installs its clients from their registries: `make clients` runs it, `make test` does not.
+package clients
