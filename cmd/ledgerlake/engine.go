@@ -129,7 +129,8 @@ func openEngine(ctx context.Context, cfg engineConfig) (*engine, error) {
 	var history wire.History
 	if !cfg.noTiering {
 		e.tierers = newTierers(e.plan, cfg.log)
-		e.history, err = reader.NewHistory(reader.HistoryConfig{Table: e.tierers.table, Opening: e.tierers.opening})
+		// Not every client has every codec, and a consumer cannot say which it has: records of the table go as they are.
+		e.history, err = reader.NewHistory(reader.HistoryConfig{Table: e.tierers.table, Opening: e.tierers.opening, NoCodec: true})
 		if err != nil {
 			return nil, errors.Join(err, log.Close())
 		}

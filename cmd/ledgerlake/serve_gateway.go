@@ -79,7 +79,7 @@ func (g *gatewayFlags) run(ctx context.Context, cfg engineConfig, ready string) 
 	}
 	lake := newLakeTables(cfg)
 	defer func() { err = errors.Join(err, lake.close()) }()
-	if lake.History, err = reader.NewHistory(reader.HistoryConfig{Table: lake.table}); err != nil {
+	if lake.History, err = reader.NewHistory(reader.HistoryConfig{Table: lake.table, NoCodec: true}); err != nil {
 		return err
 	}
 	port := wire.Config{

@@ -25,7 +25,7 @@ async def aio(address, topic, history):
             at = await ack
             show(step, at.partition, at.offset, f"aiokafka {what} {i}".encode())
 
-    plain = AIOKafkaProducer(bootstrap_servers=address, enable_idempotence=True, compression_type="zstd")
+    plain = AIOKafkaProducer(bootstrap_servers=address, enable_idempotence=True, compression_type="gzip")
     await plain.start()
     await send(plain, "sent", "plain", PLAIN)
     transactional = AIOKafkaProducer(bootstrap_servers=address, transactional_id="aiokafka")

@@ -50,7 +50,8 @@ func run(t *testing.T, args ...string) []byte {
 // send produces values with the keys k0 to k4 in turn, over all partitions.
 func send(t *testing.T, addr, topic string, values []string) {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()),
+		kgo.ProducerBatchCompression(kgo.NoCompression())) // the clients come without codecs
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -75,9 +75,8 @@ kafka-topics org.apache.kafka.tools.TopicCommand
 kafka-acls org.apache.kafka.tools.AclCommand
 kafka-run-class
 END
-  if [ ! -e "$src/tests/java/TransactionProducerCli.class" ]; then
-    javac -cp "$("$here/kafka.sh" classpath)" -d "$src/tests/java" "$src/tests/java/TransactionProducerCli.java"
-  fi
+  # The tests compile programs of their own against the jars.
+  ln -sfn "$(dirname "$("$here/kafka.sh" classpath)")" "$1/libs"
 }
 
 # serve NAME ARG...: starts a server that is there until the script ends, and writes the settings for its clients.
@@ -112,14 +111,15 @@ one() {
   judge "$1" "$number" "$report" "$log"
 }
 
-# A test that passed within 50 ms did nothing; one in C must have made a client as well (those in C++ do not say so).
+# A test that passed without a client, or at once, did nothing. Those in C++ do not say that they make one: they have to
+# take 10 ms, which on a local socket is a few requests; 0003, 0031, 0035 and 0063 take 20 to 50 ms here.
 judge() { # RUN NUMBER REPORT LOG
   [ -s "$3" ] || { echo "KILLED $1 $2_without_a_report 0"; return; }
   local hollow=false
   ls "$src/tests/$2"-*.cpp >/dev/null 2>&1 || grep -q 'Created    kafka instance' "$4" || hollow=true
   jq -r --arg run "$1" --arg number "$2_" --argjson hollow "$hollow" '
     .tests[] | select((.name | startswith($number)) and (.state != "SKIPPED" or .duration > 0))
-    | (if .state == "PASSED" then (if $hollow or .duration < 0.05 then "HOLLOW" else "PASS" end)
+    | (if .state == "PASSED" then (if $hollow or .duration < 0.01 then "HOLLOW" else "PASS" end)
        elif .state == "SKIPPED" then "SKIP" else .state end) + " \($run) \(.name) \(.duration)"' "$3"
 }
 
