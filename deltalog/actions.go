@@ -217,6 +217,7 @@ type actions struct {
 	metadata *Metadata
 	adds     []Add
 	tagTexts []string // beside adds, when the parser keeps tags as text
+	text     slab     // with paths, statistics and tags of adds and removes; reset writes over it
 	removes  []Remove
 	// addsBefore[i] is the number of adds in front of removes[i]: the order of actions counts.
 	addsBefore []int

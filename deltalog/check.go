@@ -264,8 +264,8 @@ func differsInPart(commits, own *state) string {
 		}
 	}
 	for b, i := range commits.graves.view(commits.version).each() {
-		if at := own.graves.find(idOf(b.path[i], b.dv(i))); at < 0 || !own.graves.lives(at) {
-			return "no removal of file " + b.path[i]
+		if at := own.graves.find(idOf(b.pathAt(i), b.dv(i))); at < 0 || !own.graves.lives(at) {
+			return "no removal of file " + b.pathAt(i)
 		}
 	}
 	if own.graves.live != commits.graves.live {
@@ -274,7 +274,7 @@ func differsInPart(commits, own *state) string {
 	for b, i := range commits.files.view(commits.version).each() {
 		var a, x Add
 		b.addAt(i, &a)
-		ob, oi := own.files.at(own.files.find(idOf(b.path[i], b.dv(i)))) // differs has seen that it is there
+		ob, oi := own.files.at(own.files.find(idOf(b.pathAt(i), b.dv(i)))) // differs has seen that it is there
 		ob.addAt(oi, &x)
 		// Engines write statistics and tags in forms of their own, and a reconciled add changes no data.
 		a.Stats, a.Tags, a.DataChange, x.Stats, x.Tags, x.DataChange = "", nil, false, "", nil, false
@@ -338,12 +338,12 @@ func differs(commits, own *state) string {
 		return fmt.Sprintf("%d domains, not %d", len(own.domains), len(commits.domains))
 	}
 	for b, i := range commits.files.view(commits.version).each() {
-		at := own.files.find(idOf(b.path[i], b.dv(i)))
+		at := own.files.find(idOf(b.pathAt(i), b.dv(i)))
 		if at < 0 || !own.files.lives(at) {
-			return "no file " + b.path[i]
+			return "no file " + b.pathAt(i)
 		}
 		if ob, oi := own.files.at(at); ob.size[oi] != b.size[i] {
-			return "another size of file " + b.path[i]
+			return "another size of file " + b.pathAt(i)
 		}
 	}
 	if own.files.live != commits.files.live {

@@ -51,8 +51,9 @@ func (a *actions) addReader(c *parquetColumn, in *interner) func() error {
 		if !path.ok() {
 			return nil
 		}
-		x := Add{Path: path.text(), PartitionValues: in.values(values.get()), Stats: stats.text(), DeletionVector: dv(),
-			BaseRowID: base.intPtr(), DefaultRowCommitVersion: commit.intPtr(), ClusteringProvider: provider.text()}
+		x := a.addSlot()
+		x.Path, x.PartitionValues, x.Stats, x.DeletionVector = path.text(), in.values(values.get()), stats.text(), dv()
+		x.BaseRowID, x.DefaultRowCommitVersion, x.ClusteringProvider = base.intPtr(), commit.intPtr(), provider.text()
 		x.Size, _ = size.int()
 		x.ModificationTime, _ = modified.int()
 		x.DataChange, _ = change.bool()
@@ -65,7 +66,7 @@ func (a *actions) addReader(c *parquetColumn, in *interner) func() error {
 			text = string(buf)
 		}
 		a.tagTexts = append(a.tagTexts, text)
-		return a.add(&x)
+		return checkAdd(x)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/file"
 
@@ -62,7 +63,10 @@ func parseParquet(src *checkpointSource, light bool, use func(*actions) error) (
 			err = fmt.Errorf("parquet decoder: %v", r)
 		}
 	}()
-	f, err := file.NewParquetReader(src)
+	props := parquet.NewReaderProperties(memory.DefaultAllocator)
+	// What is near is read column by column in small pieces; elsewhere each read costs a round trip, so that chunks come whole.
+	props.BufferedStreamEnabled, props.BufferSize = src.into != nil, nearPiece
+	f, err := file.NewParquetReader(src, file.WithReadProps(props))
 	if err != nil {
 		return err
 	}
@@ -225,8 +229,12 @@ func allNull(f *file.Reader, column int) bool {
 // of a remote store costs a round trip.
 const sourceWindow = 8 << 20
 
+// nearPiece is what is read of a column at a time where a read costs no round trip.
+const nearPiece = 128 << 10
+
 // checkpointSource reads a stored object where the parquet reader asks, a window at a time.
 type checkpointSource struct {
+	into   func(off int64, p []byte) error // of a store that is near; no window then
 	read   func(off, length int64) ([]byte, error)
 	size   int64
 	pos    int64
@@ -250,6 +258,9 @@ func openSource(ctx context.Context, store objstore.Store, f logFile) (*checkpoi
 	if err != nil {
 		return nil, err
 	}
+	if near, ok := store.(objstore.IntoReader); ok {
+		return &checkpointSource{size: info.Size, into: func(off int64, p []byte) error { return near.ReadInto(ctx, f.key, off, p) }}, nil
+	}
 	return &checkpointSource{size: info.Size, read: func(off, n int64) ([]byte, error) { return store.GetRange(ctx, f.key, off, n) }}, nil
 }
 
@@ -257,6 +268,16 @@ func (c *checkpointSource) ReadAt(p []byte, off int64) (int, error) {
 	n := min(int64(len(p)), c.size-off)
 	if n <= 0 || off < 0 {
 		return 0, io.EOF
+	}
+	if c.into != nil {
+		if err := c.into(off, p[:n]); err != nil {
+			c.failed = err
+			return 0, err
+		}
+		if n < int64(len(p)) {
+			return int(n), io.EOF
+		}
+		return int(n), nil
 	}
 	if off < c.at || off+n > c.at+int64(len(c.window)) {
 		length := min(max(n, sourceWindow), c.size-off)

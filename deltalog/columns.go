@@ -1,14 +1,16 @@
 package deltalog
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"math"
 	"sync/atomic"
 )
 
-// The files of a table are held in columns: a million files are a few thousand blocks and the text that they
-// point into, not a million objects. Columns that most tables do not use are there only in blocks that do.
+// The files of a table are held in columns: a million files are a few thousand blocks, each with one piece of memory for
+// its text, not a million objects. The collector has next to no pointers to follow, and text that is parsed is copied once.
+// Columns that most tables do not use are there only in blocks that do.
 
 const blockRows = 256
 
@@ -24,13 +26,14 @@ const (
 // block holds rows in the order in which they came. Rows are written once, before a snapshot can see them; only
 // their end is set later. Blocks never move, so snapshots share them with the state that goes on growing.
 type block struct {
-	path   [blockRows]string
+	texts  texts
+	path   [blockRows]span
 	values [blockRows]map[string]*string
 	size   [blockRows]int64
 	time   [blockRows]int64 // of modification, or of deletion
 	flags  [blockRows]uint8
-	stats  atomic.Pointer[[blockRows]string]
-	tags   atomic.Pointer[[blockRows]string] // as JSON
+	stats  atomic.Pointer[[blockRows]span]
+	tags   atomic.Pointer[[blockRows]span] // as JSON
 	rare   atomic.Pointer[[blockRows]*rareFields]
 	ended  atomic.Pointer[[blockRows]atomic.Int64] // version that ended the row, plus one
 	memo   atomic.Pointer[any]                     // of FileBlock.Memo
@@ -72,11 +75,22 @@ func (b *block) dv(i int) *DeletionVector {
 	return nil
 }
 
-func textAt(p *atomic.Pointer[[blockRows]string], i int) string {
+func (b *block) pathAt(i int) string { return b.texts.at(b.path[i]) }
+
+func (b *block) statsAt(i int) string { return b.textAt(&b.stats, i) }
+
+func (b *block) tagsAt(i int) string { return b.textAt(&b.tags, i) }
+
+func (b *block) textAt(p *atomic.Pointer[[blockRows]span], i int) string {
 	if c := p.Load(); c != nil {
-		return c[i]
+		return b.texts.at(c[i])
 	}
 	return ""
+}
+
+// is says whether row i is of the file.
+func (b *block) is(k fileID, i int) bool {
+	return canonicalPath(b.pathAt(i)) == k.path && b.dv(i).UniqueID() == k.dv
 }
 
 // rows is a growing list of files or of tombstones. Each row lives from the version that added it to the version
@@ -95,7 +109,7 @@ func (r *rows) at(i int) (*block, int) { return r.blocks[i/blockRows], i % block
 func (r *rows) find(k fileID) int {
 	return r.index.find(k.hash, func(i int) bool {
 		b, j := r.at(i)
-		return canonicalPath(b.path[j]) == k.path && b.dv(j).UniqueID() == k.dv
+		return b.is(k, j)
 	})
 }
 
@@ -116,58 +130,78 @@ func (r *rows) stop(i int, v Version) bool {
 	return true
 }
 
-// push appends an empty row and gives its place.
-func (r *rows) push(k fileID, path string, values map[string]*string, size int64) (*block, int, error) {
+// push appends an empty row and gives it, and the row that the file had until now, -1 for none.
+func (r *rows) push(k fileID, path string, values map[string]*string, size int64) (b *block, i, before int, err error) {
 	if r.n >= math.MaxInt32 {
-		return nil, 0, fmt.Errorf("more than %d files", math.MaxInt32)
+		return nil, 0, 0, fmt.Errorf("more than %d files", math.MaxInt32)
 	}
 	if r.n == len(r.blocks)*blockRows {
-		r.blocks = append(r.blocks, new(block))
+		room := 0
+		if n := len(r.blocks); n > 0 {
+			room = r.blocks[n-1].texts.close()
+		}
+		b := new(block)
+		b.texts.reserve(room)
+		r.blocks = append(r.blocks, b)
 	}
-	b, i := r.at(r.n)
-	b.path[i], b.values[i], b.size[i] = path, values, size
-	r.index.put(k.hash, r.n, func(i int) bool {
+	b, i = r.at(r.n)
+	if b.path[i], err = b.texts.put(path); err != nil {
+		return nil, 0, 0, err
+	}
+	b.values[i], b.size[i] = values, size
+	before = r.index.put(k.hash, r.n, func(i int) bool {
 		b, j := r.at(i)
-		return canonicalPath(b.path[j]) == k.path && b.dv(j).UniqueID() == k.dv
+		return b.is(k, j)
 	})
 	r.n++
 	r.live++
 	r.bytes += size
-	return b, i, nil
+	return b, i, before, nil
 }
 
-// pushAdd appends a file. tags is the text of its tags when a.Tags has not been made of it.
-func (r *rows) pushAdd(k fileID, a *Add, tags string) error {
-	b, i, err := r.push(k, a.Path, a.PartitionValues, a.Size)
+// putText keeps text in an optional column, which is not made for an empty one.
+func (b *block) putText(p *atomic.Pointer[[blockRows]span], i int, text string) error {
+	if text == "" {
+		return nil
+	}
+	at, err := b.texts.put(text)
+	if err == nil {
+		column(p)[i] = at
+	}
+	return err
+}
+
+// pushAdd appends a file and gives the row that it had until now, -1 for none. tags is the text of its tags when
+// a.Tags has not been made of it.
+func (r *rows) pushAdd(k fileID, a *Add, tags string) (before int, err error) {
+	b, i, before, err := r.push(k, a.Path, a.PartitionValues, a.Size)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	b.time[i] = a.ModificationTime
 	if a.DataChange {
 		b.flags[i] = flagDataChange
 	}
-	if a.Stats != "" {
-		column(&b.stats)[i] = a.Stats
-	}
 	if tags == "" && a.Tags != nil {
 		tags = string(appendTextMap(nil, a.Tags))
 	}
-	if tags != "" {
-		column(&b.tags)[i] = tags
+	if err := errors.Join(b.putText(&b.stats, i, a.Stats), b.putText(&b.tags, i, tags)); err != nil {
+		return 0, err
 	}
 	b.setRare(i, rareFields{a.DeletionVector, a.BaseRowID, a.DefaultRowCommitVersion, a.ClusteringProvider})
-	return nil
+	return before, nil
 }
 
-// pushRemove appends a tombstone. Statistics and tags of a file that is gone are of no use to anybody.
-func (r *rows) pushRemove(k fileID, x *Remove) error {
+// pushRemove appends a tombstone and gives the one that the file had until now, -1 for none. Statistics and tags of a
+// file that is gone are of no use to anybody.
+func (r *rows) pushRemove(k fileID, x *Remove) (before int, err error) {
 	size := int64(0)
 	if x.Size != nil {
 		size = *x.Size
 	}
-	b, i, err := r.push(k, x.Path, x.PartitionValues, size)
+	b, i, before, err := r.push(k, x.Path, x.PartitionValues, size)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	flags := uint8(0)
 	if x.DataChange {
@@ -188,7 +222,7 @@ func (r *rows) pushRemove(k fileID, x *Remove) error {
 	}
 	b.flags[i] = flags
 	b.setRare(i, rareFields{x.DeletionVector, x.BaseRowID, x.DefaultRowCommitVersion, ""})
-	return nil
+	return before, nil
 }
 
 func (b *block) setRare(i int, f rareFields) {
@@ -200,8 +234,8 @@ func (b *block) setRare(i int, f rareFields) {
 
 // addAt reads row i as an add.
 func (b *block) addAt(i int, a *Add) {
-	*a = Add{Path: b.path[i], PartitionValues: b.values[i], Size: b.size[i], ModificationTime: b.time[i],
-		DataChange: b.flags[i]&flagDataChange != 0, Stats: textAt(&b.stats, i), Tags: parseTags(textAt(&b.tags, i))}
+	*a = Add{Path: b.pathAt(i), PartitionValues: b.values[i], Size: b.size[i], ModificationTime: b.time[i],
+		DataChange: b.flags[i]&flagDataChange != 0, Stats: b.statsAt(i), Tags: parseTags(b.tagsAt(i))}
 	if c := b.rare.Load(); c != nil && c[i] != nil {
 		f := c[i]
 		a.DeletionVector, a.BaseRowID, a.DefaultRowCommitVersion, a.ClusteringProvider = f.dv, f.baseRowID, f.commit, f.clustering
@@ -211,7 +245,7 @@ func (b *block) addAt(i int, a *Add) {
 // removeAt reads row i as a tombstone.
 func (b *block) removeAt(i int, x *Remove) {
 	flags := b.flags[i]
-	*x = Remove{Path: b.path[i], PartitionValues: b.values[i], DataChange: flags&flagDataChange != 0}
+	*x = Remove{Path: b.pathAt(i), PartitionValues: b.values[i], DataChange: flags&flagDataChange != 0}
 	if flags&flagTime != 0 {
 		t := b.time[i]
 		x.DeletionTimestamp = &t
@@ -229,25 +263,18 @@ func (b *block) removeAt(i int, x *Remove) {
 	}
 }
 
-// copyRow appends row i of another list, with its text copied: it may lie in one piece of memory with much that is gone.
+// copyRow appends row i of another list.
 func (r *rows) copyRow(b *block, i int) error {
-	k := idOf(b.path[i], b.dv(i))
-	k.path = cloneText(k.path)
-	c, j, err := r.push(k, cloneText(b.path[i]), b.values[i], b.size[i])
+	path := b.pathAt(i)
+	c, j, _, err := r.push(idOf(path, b.dv(i)), path, b.values[i], b.size[i])
 	if err != nil {
 		return err
 	}
 	c.time[j], c.flags[j] = b.time[i], b.flags[i]
-	if s := textAt(&b.stats, i); s != "" {
-		column(&c.stats)[j] = cloneText(s)
-	}
-	if s := textAt(&b.tags, i); s != "" {
-		column(&c.tags)[j] = cloneText(s)
-	}
 	if f := b.rare.Load(); f != nil && f[i] != nil {
 		column(&c.rare)[j] = f[i]
 	}
-	return nil
+	return errors.Join(c.putText(&c.stats, j, b.statsAt(i)), c.putText(&c.tags, j, b.tagsAt(i)))
 }
 
 // compacted gives a copy without ended rows. Snapshots keep the old blocks.
@@ -320,7 +347,7 @@ func (b FileBlock) Add(i int) *Add {
 
 // Tag gives a tag of row i; false when the file does not have it.
 func (b FileBlock) Tag(i int, name string) (string, bool) {
-	p := parseTags(textAt(&b.b.tags, i))[name]
+	p := parseTags(b.b.tagsAt(i))[name]
 	if p == nil {
 		return "", false
 	}

@@ -41,7 +41,7 @@ func (s *summary) add(a *actions) {
 		s.adds = s.adds || a.adds[i].DataChange
 	}
 	for i := range a.removes {
-		s.removed = append(s.removed, canonicalPath(a.removes[i].Path))
+		s.removed = append(s.removed, strings.Clone(canonicalPath(a.removes[i].Path))) // a's text does not last
 	}
 	for _, t := range a.txns {
 		s.apps = append(s.apps, t.AppID)

@@ -1,9 +1,6 @@
 package deltalog
 
-import (
-	"hash/maphash"
-	"strings"
-)
+import "hash/maphash"
 
 // fileID identifies a logical file: its canonical path and its deletion vector.
 type fileID struct {
@@ -20,8 +17,6 @@ func idOf(path string, dv *DeletionVector) fileID {
 var hashSeed = maphash.MakeSeed()
 
 func hashText(s string) uint32 { return uint32(maphash.String(hashSeed, s) >> 32) }
-
-func cloneText(s string) string { return strings.Clone(s) }
 
 // keyIndex finds rows by the hash of their key: open addressing, eight bytes a slot, no pointers. Hashes are kept, so
 // that growing looks at no key and few keys of other rows are compared.
@@ -51,8 +46,8 @@ func (x *keyIndex) find(hash uint32, same func(row int) bool) int {
 	}
 }
 
-// put points the key at a row, in place of an older row of the same key.
-func (x *keyIndex) put(hash uint32, row int, same func(row int) bool) {
+// put points the key at a row, in place of an older row of the same key, which it gives: -1 when there was none.
+func (x *keyIndex) put(hash uint32, row int, same func(row int) bool) (before int) {
 	if 4*(x.used+1) > 3*len(x.slots) {
 		x.grow()
 	}
@@ -65,7 +60,7 @@ func (x *keyIndex) put(hash uint32, row int, same func(row int) bool) {
 			continue
 		}
 		x.slots[at] = slot{hash, uint32(row + 1)}
-		return
+		return int(s.row) - 1
 	}
 }
 

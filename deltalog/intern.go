@@ -10,8 +10,11 @@ import (
 type interner struct {
 	maps  map[string]map[string]*string
 	texts map[string]map[string]*string // by their JSON text
-	buf   []byte
-	keys  []string
+	// lastText is the text that came last of those that were new, and lastMap its map.
+	lastText string
+	lastMap  map[string]*string
+	buf      []byte
+	keys     []string
 }
 
 func newInterner() *interner {

@@ -96,12 +96,12 @@ func (a *actions) joinNamed(b *actions) error {
 	return nil
 }
 
-// reset empties a for new actions, keeping the room for files.
+// reset empties a for new actions, keeping the room for files and their text.
 func (a *actions) reset() {
-	clear(a.adds) // let go of their text
+	clear(a.adds) // let go of what they point to
 	clear(a.removes)
 	clear(a.tagTexts)
-	*a = actions{adds: a.adds[:0], removes: a.removes[:0], addsBefore: a.addsBefore[:0], tagTexts: a.tagTexts[:0]}
+	*a = actions{adds: a.adds[:0], removes: a.removes[:0], addsBefore: a.addsBefore[:0], tagTexts: a.tagTexts[:0], text: a.text.again()}
 }
 
 func parseLines(data []byte, file string, line int) (*actions, error) {
@@ -228,14 +228,19 @@ func (a *actions) rare(kind string, raw []byte) error {
 	return nil
 }
 
-func (a *actions) add(x *Add) error {
+// addSlot appends an empty add, to be filled in place and then checked.
+func (a *actions) addSlot() *Add {
+	a.adds = append(a.adds, Add{})
+	return &a.adds[len(a.adds)-1]
+}
+
+func checkAdd(x *Add) error {
 	if x.Path == "" {
 		return errors.New("add without path")
 	}
 	if x.Size < 0 {
 		return fmt.Errorf("add with size %d", x.Size)
 	}
-	a.adds = append(a.adds, *x)
 	return nil
 }
 

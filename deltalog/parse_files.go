@@ -8,13 +8,26 @@ import (
 
 // The fields that adds and removes share are read by one function each; null leaves a field as it is.
 
+// str reads a text that is valid as long as the actions are not reset.
 func (p *parser) str(dst *string) error {
 	if null, err := p.null(); null || err != nil {
 		return err
 	}
 	b, err := p.text()
 	if err == nil {
-		*dst = p.slab.string(b)
+		*dst = p.a.text.string(b)
+	}
+	return err
+}
+
+// name reads a text of which there are few, and which is kept.
+func (p *parser) name(dst *string) error {
+	if null, err := p.null(); null || err != nil {
+		return err
+	}
+	b, err := p.text()
+	if err == nil && string(b) != *dst {
+		*dst = string(b)
 	}
 	return err
 }
@@ -51,20 +64,25 @@ func (p *parser) values(dst *map[string]*string) error {
 	if null, err := p.null(); null || err != nil {
 		return err
 	}
+	// A whole object that stands here once more needs no look inside.
+	if n := len(p.in.lastText); n > 0 && len(p.b)-p.i >= n && string(p.b[p.i:p.i+n]) == p.in.lastText {
+		p.i += n
+		*dst = p.in.lastMap
+		return nil
+	}
 	raw, err := p.raw()
 	if err != nil {
 		return err
 	}
-	if m, ok := p.in.texts[string(raw)]; ok {
-		*dst = m
-		return nil
+	m, ok := p.in.texts[string(raw)]
+	if !ok {
+		if m, err = p.textMap(raw); err != nil {
+			return err
+		}
+		m = p.in.values(m)
+		p.in.texts[string(raw)] = m
+		p.in.lastText, p.in.lastMap = string(raw), m
 	}
-	m, err := p.textMap(raw)
-	if err != nil {
-		return err
-	}
-	m = p.in.values(m)
-	p.in.texts[string(raw)] = m
 	*dst = m
 	return nil
 }
@@ -93,7 +111,7 @@ func (p *parser) tagText(dst *string) error {
 	if _, err := walkTextMap(raw, nil); err != nil {
 		return fmt.Errorf("tags: %w", err)
 	}
-	*dst = p.slab.string(raw)
+	*dst = p.a.text.string(raw)
 	return nil
 }
 
@@ -175,7 +193,9 @@ func (p *parser) textMap(raw []byte) (map[string]*string, error) {
 }
 
 func (p *parser) addAction() error {
-	x, tags := Add{DataChange: true}, ""
+	tags := ""
+	x := p.a.addSlot()
+	x.DataChange = true
 	err := p.object(func(key []byte) error {
 		switch string(key) {
 		case "path":
@@ -202,7 +222,7 @@ func (p *parser) addAction() error {
 		case "defaultRowCommitVersion":
 			return p.numPtr(&x.DefaultRowCommitVersion)
 		case "clusteringProvider":
-			return p.str(&x.ClusteringProvider)
+			return p.name(&x.ClusteringProvider)
 		}
 		return p.skip()
 	})
@@ -212,7 +232,7 @@ func (p *parser) addAction() error {
 	if p.tagTexts {
 		p.a.tagTexts = append(p.a.tagTexts, tags)
 	}
-	return p.a.add(&x)
+	return checkAdd(x)
 }
 
 func (p *parser) removeAction() error {

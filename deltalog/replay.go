@@ -21,9 +21,8 @@ const (
 	// wholeFile is the size up to which a log file is one piece.
 	wholeFile = 512 << 10
 	// fetchPiece is what is read of a larger file at a time, and parsePiece what is parsed by one processor.
-	fetchPiece   = 512 << 10
-	fetchBuffers = 2
-	parsePiece   = 64 << 10
+	fetchPiece = 512 << 10
+	parsePiece = 64 << 10
 )
 
 // piece is a part of a log file with whole lines.
@@ -37,11 +36,6 @@ type piece struct {
 	a     *actions
 	err   error
 	ready chan struct{}
-}
-
-// bufferReader is a store that reads into the caller's memory.
-type bufferReader interface {
-	ReadInto(ctx context.Context, key string, off int64, buf []byte) error
 }
 
 // fetched is memory for one fetch, used again when all pieces cut from it are parsed.
@@ -61,8 +55,8 @@ type pieceReader struct {
 	work    sync.WaitGroup
 }
 
-// eachPiece calls use with the pieces of the files in order. What a piece holds is valid during the call, except
-// text and what it points to. The sum of the last file's content is in its last piece.
+// eachPiece calls use with the pieces of the files in order. What a piece holds is valid during the call, the text of its
+// adds and removes as well; what its other actions point to may be kept. The sum of the last file's content is in its last piece.
 func eachPiece(ctx context.Context, store objstore.Store, files []logFile, use func(*piece) error) error {
 	if len(files) == 0 {
 		return nil
@@ -70,7 +64,7 @@ func eachPiece(ctx context.Context, store objstore.Store, files []logFile, use f
 	ctx, cancel := context.WithCancel(ctx)
 	r := &pieceReader{store: store, files: files, queue: make(chan *piece, fetchParallel),
 		parsers: make(chan *parser, runtime.GOMAXPROCS(0)), spare: make(chan *actions, fetchParallel),
-		free: make(chan *fetched, fetchBuffers)}
+		free: make(chan *fetched, fetchParallel)}
 	for range cap(r.parsers) {
 		r.parsers <- &parser{in: newInterner(), tagTexts: true}
 	}
@@ -137,7 +131,14 @@ func (r *pieceReader) read(ctx context.Context) {
 
 func (r *pieceReader) fetchAndParse(ctx context.Context, p *piece) {
 	f := r.files[p.file]
-	p.data, p.err = r.store.Get(ctx, f.key)
+	p.from = r.memory()
+	p.from.users.Store(1)
+	if into, ok := r.store.(objstore.IntoReader); ok {
+		p.data, p.err = into.GetInto(ctx, f.key, p.from.buf)
+	} else {
+		p.data, p.err = r.store.Get(ctx, f.key)
+	}
+	p.from.buf = p.data
 	if p.err != nil {
 		p.err = fmt.Errorf("read commit %s: %w", f.key, p.err)
 		return
@@ -179,14 +180,9 @@ func (r *pieceReader) parse(ctx context.Context, p *piece) {
 
 // fetch reads n bytes of a file, into memory that was used before where the store can do so.
 func (r *pieceReader) fetch(ctx context.Context, key string, off, n int64) (*fetched, error) {
-	var m *fetched
-	select {
-	case m = <-r.free:
-	default:
-		m = &fetched{}
-	}
+	m := r.memory()
 	m.users.Store(1) // the caller
-	into, ok := r.store.(bufferReader)
+	into, ok := r.store.(objstore.IntoReader)
 	if !ok {
 		b, err := r.store.GetRange(ctx, key, off, n)
 		m.buf = b
@@ -197,6 +193,16 @@ func (r *pieceReader) fetch(ctx context.Context, key string, off, n int64) (*fet
 	}
 	m.buf = m.buf[:n]
 	return m, into.ReadInto(ctx, key, off, m.buf)
+}
+
+// memory gives some that is used by nobody any more, or none yet.
+func (r *pieceReader) memory() *fetched {
+	select {
+	case m := <-r.free:
+		return m
+	default:
+		return &fetched{}
+	}
 }
 
 // release says that one user of the memory is done.

@@ -40,6 +40,13 @@ func (s *scanner) space() {
 
 // peek skips space and gives the next byte, 0 at the end.
 func (s *scanner) peek() byte {
+	if s.i < len(s.b) && s.b[s.i] > ' ' { // as most writers have it
+		return s.b[s.i]
+	}
+	return s.peekBehindSpace()
+}
+
+func (s *scanner) peekBehindSpace() byte {
 	s.space()
 	if s.i < len(s.b) {
 		return s.b[s.i]
@@ -48,6 +55,10 @@ func (s *scanner) peek() byte {
 }
 
 func (s *scanner) take(c byte) error {
+	if s.i < len(s.b) && s.b[s.i] == c {
+		s.i++
+		return nil
+	}
 	if s.peek() != c || s.i >= len(s.b) {
 		return s.fail(strconv.Quote(string(c)))
 	}
@@ -196,6 +207,19 @@ func (s *scanner) number() error {
 }
 
 func (s *scanner) int() (int64, error) {
+	// Up to 18 digits, behind no sign and before the end of a member, are read in one pass.
+	v, i := int64(0), s.i
+	for ; i < len(s.b) && i-s.i < 18 && '0' <= s.b[i] && s.b[i] <= '9'; i++ {
+		v = v*10 + int64(s.b[i]-'0')
+	}
+	if i > s.i && i < len(s.b) && (s.b[i] == ',' || s.b[i] == '}') && (s.b[s.i] != '0' || i == s.i+1) {
+		s.i = i
+		return v, nil
+	}
+	return s.anyInt()
+}
+
+func (s *scanner) anyInt() (int64, error) {
 	if c := s.peek(); c != '-' && (c < '0' || c > '9') {
 		return 0, s.fail("a whole number")
 	}
@@ -411,9 +435,14 @@ func hexRune(b []byte) rune {
 type slab struct {
 	buf  []byte
 	size int // of the next piece
+	most int // of a piece; 0 for maxSlab
 }
 
-const maxSlab = 64 << 10
+const (
+	maxSlab = 64 << 10
+	// maxAgain is the limit of one that is used again: it soon holds all the text of a piece of a log.
+	maxAgain = 1 << 20
+)
 
 func (s *slab) string(b []byte) string {
 	if len(b) == 0 {
@@ -423,10 +452,13 @@ func (s *slab) string(b []byte) string {
 		return string(b)
 	}
 	if cap(s.buf)-len(s.buf) < len(b) {
-		s.size = min(max(2*s.size, 256), maxSlab)
+		s.size = min(max(2*s.size, 256), max(s.most, maxSlab))
 		s.buf = make([]byte, 0, max(s.size, len(b)))
 	}
 	from := len(s.buf)
 	s.buf = append(s.buf, b...)
-	return unsafe.String(&s.buf[from], len(b)) // this part of buf is never written again
+	return unsafe.String(&s.buf[from], len(b)) // not written again before again
 }
+
+// again gives the slab's memory for new strings. Nobody may have one of the old ones any more.
+func (s *slab) again() slab { return slab{buf: s.buf[:0], size: s.size, most: maxAgain} }

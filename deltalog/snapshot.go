@@ -109,7 +109,7 @@ func (s *Snapshot) SizeBytes() int64 { return s.files.bytes }
 func (s *Snapshot) NumRows() (int64, bool) {
 	sum := int64(0)
 	for b, i := range s.files.each() {
-		n, ok := numRecords(textAt(&b.stats, i))
+		n, ok := numRecords(b.statsAt(i))
 		if !ok {
 			return 0, false
 		}

@@ -144,31 +144,39 @@ func (s *state) applyNamed(v Version, a *actions) error {
 
 func (s *state) addFile(v Version, m mark, a *Add, tags string, fromCheckpoint bool) error {
 	k := idOf(a.Path, a.DeletionVector)
-	if i := s.files.find(k); i >= 0 {
-		if i >= m.files && !fromCheckpoint {
+	before, err := s.files.pushAdd(k, a, tags)
+	if err != nil {
+		return err
+	}
+	if before >= 0 {
+		if before >= m.files && !fromCheckpoint {
 			return fmt.Errorf("second add of %q in one commit", a.Path)
 		}
-		s.files.stop(i, v)
+		s.files.stop(before, v)
 	}
 	if i := s.graves.find(k); i >= 0 {
 		s.graves.stop(i, v)
 	}
-	return s.files.pushAdd(k, a, tags)
+	return nil
 }
 
 func (s *state) bury(v Version, m mark, r *Remove, fromCheckpoint bool) error {
 	k := idOf(r.Path, r.DeletionVector)
-	if i := s.graves.find(k); i >= 0 {
-		if i >= m.graves && !fromCheckpoint {
+	r.PartitionValues = s.intern.values(r.PartitionValues)
+	before, err := s.graves.pushRemove(k, r)
+	if err != nil {
+		return err
+	}
+	if before >= 0 {
+		if before >= m.graves && !fromCheckpoint {
 			return fmt.Errorf("second remove of %q in one commit", r.Path)
 		}
-		s.graves.stop(i, v)
+		s.graves.stop(before, v)
 	}
 	if i := s.files.find(k); i >= 0 {
 		s.files.stop(i, v)
 	}
-	r.PartitionValues = s.intern.values(r.PartitionValues)
-	return s.graves.pushRemove(k, r)
+	return nil
 }
 
 // compact drops ended rows when they are the majority, so that a long-lived Log does not grow for ever.

@@ -12,6 +12,8 @@ import (
 type IntoReader interface {
 	// ReadInto fills buf with the object's bytes at off, or says why not.
 	ReadInto(ctx context.Context, key string, off int64, buf []byte) error
+	// GetInto is Get into buf's memory, from its start and up to its capacity; an object that is larger comes in new memory.
+	GetInto(ctx context.Context, key string, buf []byte) ([]byte, error)
 }
 
 // ReaderAt reads an object of known size as a file: what the Parquet reader asks for. Each ReadAt is one

@@ -110,7 +110,7 @@ func readError(verb, key string, err error) error {
 
 // Get reads the whole object.
 func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
-	return s.read(ctx, key, 0, -1)
+	return s.read(ctx, key, 0, -1, nil)
 }
 
 // GetRange reads length bytes at off.
@@ -118,11 +118,11 @@ func (s *Store) GetRange(ctx context.Context, key string, off, length int64) ([]
 	if off < 0 || length < 0 {
 		return nil, fmt.Errorf("get %s: bytes [%d, %d+%d): %w", key, off, off, length, io.ErrUnexpectedEOF)
 	}
-	return s.read(ctx, key, off, length)
+	return s.read(ctx, key, off, length, nil)
 }
 
-// read reads length bytes at off, or all of them when length is negative.
-func (s *Store) read(ctx context.Context, key string, off, length int64) (_ []byte, err error) {
+// read reads length bytes at off, or all of them when length is negative, into into's memory where they have room there.
+func (s *Store) read(ctx context.Context, key string, off, length int64, into []byte) (_ []byte, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -150,7 +150,10 @@ func (s *Store) read(ctx context.Context, key string, off, length int64) (_ []by
 	if off > size || length > size-off {
 		return nil, fmt.Errorf("get %s: bytes [%d, %d+%d) of %d: %w", key, off, off, length, size, io.ErrUnexpectedEOF)
 	}
-	buf := make([]byte, length)
+	if int64(cap(into)) < length {
+		into = make([]byte, length)
+	}
+	buf := into[:length]
 	if n, err := f.ReadAt(buf, off); n < len(buf) {
 		if err == nil || errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF

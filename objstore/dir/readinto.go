@@ -32,3 +32,8 @@ func (s *Store) ReadInto(ctx context.Context, key string, off int64, buf []byte)
 	}
 	return nil
 }
+
+// GetInto implements objstore.IntoReader, for readers of many objects that use their memory again.
+func (s *Store) GetInto(ctx context.Context, key string, buf []byte) ([]byte, error) {
+	return s.read(ctx, key, 0, -1, buf)
+}

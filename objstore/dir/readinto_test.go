@@ -25,4 +25,11 @@ func TestReadInto(t *testing.T) {
 	if err := s.ReadInto(t.Context(), "none", 0, buf); !errors.Is(err, objstore.ErrNotFound) {
 		t.Errorf("no object: %v", err)
 	}
+	if b, err := s.GetInto(t.Context(), "k", make([]byte, 2, 16)); err != nil || string(b) != "0123456789" {
+		t.Errorf("whole, with room: %q, %v", b, err)
+	}
+	copy(buf, "3456")
+	if b, err := s.GetInto(t.Context(), "k", buf); err != nil || string(b) != "0123456789" || string(buf) != "3456" {
+		t.Errorf("whole, without room: %q, buf %q, %v", b, buf, err)
+	}
 }
