@@ -8,14 +8,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
 // ErrBadBound is returned for a text that names no place in a stream.
-var ErrBadBound = errors.New("want earliest, latest, now, a time like 2026-01-31T12:00:00Z, PARTITION:OFFSET pairs like 0:100,1:50, or token: with a resume token")
+var ErrBadBound = errors.New("want earliest, latest, now, a time like 2026-01-31T12:00:00Z, version: with a version of the table, PARTITION:OFFSET pairs like 0:100,1:50, or token: with a resume token")
 
 // ParseBound reads a place in a stream as people and scripts write it: earliest, latest, now, a time,
-// PARTITION:OFFSET pairs, or token:... of the same topic.
+// version:N of the table, PARTITION:OFFSET pairs, or token:... of the same topic.
 func ParseBound(s, topic string) (Bound, error) {
 	switch s {
 	case "earliest":
@@ -30,6 +31,13 @@ func ParseBound(s, topic string) (Bound, error) {
 	}
 	if t, ok := ParseTime(s); ok {
 		return AtTime(t), nil
+	}
+	if v, ok := strings.CutPrefix(s, "version:"); ok {
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err != nil || n < 0 {
+			return Bound{}, fmt.Errorf("%q: %w", s, ErrBadBound)
+		}
+		return AtVersion(deltalog.Version(n)), nil
 	}
 	offsets := map[int32]record.Offset{}
 	for _, pair := range strings.Split(s, ",") {

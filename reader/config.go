@@ -14,6 +14,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/decode"
 	"github.com/ledgerlake/ledgerlake/decode/format"
+	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/internal/registry"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
@@ -108,6 +109,7 @@ const (
 	boundNow
 	boundOffsets
 	boundTime
+	boundVersion
 )
 
 // Bound is a place in the stream, for each partition.
@@ -117,6 +119,7 @@ type Bound struct {
 	time    time.Time
 	// watermark is that of the token of a read in the order of time, else the oldest time that there is.
 	watermark int64
+	version   deltalog.Version
 }
 
 // Earliest is the first record that the table or the log holds.
@@ -130,6 +133,9 @@ func Now() Bound { return Bound{kind: boundNow} }
 
 // AtTime is, in each partition, the first record whose timestamp is at or after t.
 func AtTime(t time.Time) Bound { return Bound{kind: boundTime, time: t} }
+
+// AtVersion is, in each partition, where a version of the table ends: as a start what came after it, as an end what it has.
+func AtVersion(v deltalog.Version) Bound { return Bound{kind: boundVersion, version: v} }
 
 // AtOffsets is the given offset of each named partition. As a start, the others begin at the earliest
 // record; as an end, the others are not bounded by it but by Now.

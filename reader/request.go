@@ -136,10 +136,10 @@ func (r Request) openSeveral(ctx context.Context, topics []string, source func(t
 // ofSeveral refuses places that are of one topic.
 func (r Request) ofSeveral() error {
 	switch {
-	case len(NamedPartitions(r.From)) > 0:
-		return fmt.Errorf("%w: from PARTITION:OFFSET names places in one topic: of several say earliest, latest, a time or a token", ErrBadRequest)
-	case len(NamedPartitions(r.Until)) > 0, strings.HasPrefix(r.Until, "token:"):
-		return fmt.Errorf("%w: until PARTITION:OFFSET and token: name places in one topic: of several say now or a time", ErrBadRequest)
+	case len(NamedPartitions(r.From)) > 0, strings.HasPrefix(r.From, "version:"):
+		return fmt.Errorf("%w: from PARTITION:OFFSET and version: name places in one topic: of several say earliest, latest, a time or a token", ErrBadRequest)
+	case len(NamedPartitions(r.Until)) > 0, strings.HasPrefix(r.Until, "token:"), strings.HasPrefix(r.Until, "version:"):
+		return fmt.Errorf("%w: until PARTITION:OFFSET, version: and token: name places in one topic: of several say now or a time", ErrBadRequest)
 	}
 	return nil
 }

@@ -29,6 +29,12 @@ func (c *Cursor) resolve(ctx context.Context) error {
 	if err := c.checkTopic(ctx); err != nil {
 		return err
 	}
+	if c.cfg.From, err = c.ofVersion(ctx, c.cfg.From, nil); err != nil {
+		return err
+	}
+	if c.cfg.Until, err = c.ofVersion(ctx, c.cfg.Until, ids); err != nil {
+		return err
+	}
 	for _, id := range ids {
 		p := &part{id: id}
 		if c.snap != nil {
@@ -45,6 +51,37 @@ func (c *Cursor) resolve(ctx context.Context) error {
 		c.addPart(p)
 	}
 	return nil
+}
+
+// ofVersion turns the end of a version of the table into offsets. Those of zero it ends at 0 where it knows nothing of them.
+func (c *Cursor) ofVersion(ctx context.Context, b Bound, zero []int32) (Bound, error) {
+	if b.kind != boundVersion {
+		return b, nil
+	}
+	if c.snap == nil {
+		return b, fmt.Errorf("%w: version %d is a place in a table, and there is none", ErrBadRequest, b.version)
+	}
+	snap, err := c.cfg.Table.Log.SnapshotAt(ctx, b.version)
+	if err != nil {
+		return b, fmt.Errorf("find version %d of the table: %w", b.version, err)
+	}
+	ends := map[int32]record.Offset{}
+	switch {
+	case c.byRows:
+		if ends, err = endsOfRows(ctx, c.cfg.Table, snap, nil); err != nil {
+			return b, err
+		}
+	case c.positioned:
+		for _, p := range table.Partitions(snap, c.cfg.App) {
+			ends[p], _ = table.LakeEnd(snap, c.cfg.App, p)
+		}
+	default:
+		return b, fmt.Errorf("version %d: %w: without positions it is no place in a stream; --version reads it whole", b.version, ErrNotReplayable)
+	}
+	for _, p := range zero {
+		ends[p] += 0
+	}
+	return AtOffsets(ends), nil
 }
 
 // checkTopic refuses to join a table with the log of another topic that has the same name (I4).

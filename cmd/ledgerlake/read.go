@@ -92,8 +92,8 @@ a --token covers all of them.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&r.from, "from", "earliest", "earliest, latest, a time, PARTITION:OFFSET,... (reads these partitions alone), token:..., or of Pulsar id:[PARTITION@]LEDGER:ENTRY[:BATCH]")
-	f.StringVar(&r.until, "until", "", "now (default without --follow), a time, or PARTITION:OFFSET,... (not included)")
+	f.StringVar(&r.from, "from", "earliest", "earliest, latest, a time, version:N (what came after that version of the table), PARTITION:OFFSET,... (reads these partitions alone), token:..., or of Pulsar id:[PARTITION@]LEDGER:ENTRY[:BATCH]")
+	f.StringVar(&r.until, "until", "", "now (default without --follow), a time, version:N (what that version has), or PARTITION:OFFSET,... (not included)")
 	f.BoolVar(&r.follow, "follow", false, "go on with new records as they come")
 	f.Int32SliceVar(&r.partitions, "partition", nil, "only these partitions")
 	f.StringSliceVar(&r.columns, "columns", nil, "only these columns")

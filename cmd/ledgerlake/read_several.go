@@ -21,10 +21,10 @@ func (r *readFlags) runSeveral(ctx context.Context, streams []*stream, sources [
 		return errOrder(r.order)
 	case r.order != "" && r.plan:
 		return errors.New("--order does not go with --plan")
-	case !fromToken && len(reader.NamedPartitions(r.from)) > 0, strings.HasPrefix(r.from, "id:"):
-		return errors.New("--from PARTITION:OFFSET and id: name places in one SOURCE: of several say earliest, latest, a time or a token")
-	case len(reader.NamedPartitions(r.until)) > 0, strings.HasPrefix(r.until, "token:"):
-		return errors.New("--until PARTITION:OFFSET and token: name places in one SOURCE: of several say now or a time")
+	case !fromToken && len(reader.NamedPartitions(r.from)) > 0, strings.HasPrefix(r.from, "id:"), strings.HasPrefix(r.from, "version:"):
+		return errors.New("--from PARTITION:OFFSET, version: and id: name places in one SOURCE: of several say earliest, latest, a time or a token")
+	case len(reader.NamedPartitions(r.until)) > 0, strings.HasPrefix(r.until, "token:"), strings.HasPrefix(r.until, "version:"):
+		return errors.New("--until PARTITION:OFFSET, version: and token: name places in one SOURCE: of several say now or a time")
 	}
 	all := reader.TopicsConfig{Columns: r.columns, MaxRows: r.limit}
 	if fromToken { // each stream finds its own place in it
