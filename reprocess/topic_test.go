@@ -223,6 +223,32 @@ func TestTopicSinkWithoutItsPositions(t *testing.T) {
 	}
 }
 
+// A sink that was deleted and made again between the plan and the stream behind it is another one: whoever follows gives it
+// nothing (I3, I4).
+func TestSinkMadeAgainBeforeItIsFollowed(t *testing.T) {
+	r, c := newRig(t), newCluster(t)
+	r.send(0, 100)
+	cfg := r.config(reprocess.Spec{})
+	cfg.Outlet = c.outlet()
+	j := r.open(cfg)
+	if err := j.Run(t.Context(), reprocess.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.send(100, 200)
+	if err := c.log.DeleteTopic(t.Context(), sinkTopic); err != nil {
+		t.Fatal(err)
+	}
+	if err := kafka.CreateTopic(t.Context(), c.cfg, sinkTopic, 2, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Run(t.Context(), reprocess.RunOptions{Follow: true}); err == nil || !strings.Contains(err.Error(), "made again") {
+		t.Errorf("%v", err)
+	}
+	if n := len(c.records(sinkTopic, 0)) + len(c.records(sinkTopic, 1)); n != 0 {
+		t.Errorf("%d records in a topic that the job does not know", n)
+	}
+}
+
 // Without transactions records are there at least once: none is missing. With keys, each key has one partition. A Kafka that has no
 // transactions is named with its remedy.
 func TestTopicSinkAtLeastOnce(t *testing.T) {
