@@ -29,7 +29,7 @@ func TestVerifiablePrograms(t *testing.T) {
 	s := harness.Serve(t, t.TempDir(), "", "--no-tiering", "--topic", "compat:1", "--topic", "verified:2")
 	out := tool(t, "ClientCompatibilityTest", "--bootstrap-server", s.Addr, "--topic", "compat", "--num-cluster-nodes", "1",
 		"--offsets-for-times-supported", "true", "--cluster-id-supported", "true", "--expect-record-too-large-exception", "false",
-		"--describe-acls-supported", "false", "--create-topics-supported", "true", "--describe-configs-supported", "true",
+		"--describe-acls-supported", "true", "--create-topics-supported", "true", "--describe-configs-supported", "true",
 		"--idempotent-producer-supported", "true")
 	want(t, "ClientCompatibilityTest", out, "SUCCESS")
 	out = tool(t, "VerifiableProducer", "--bootstrap-server", s.Addr, "--topic", "verified", "--max-messages", "1000", "--acks", "-1")
