@@ -26,8 +26,8 @@ const (
 //
 // Latest is the high watermark, or the last stable offset with read_committed. Earliest is the start of the
 // history when there is one; earliest-local is the log's. A time gives the first record at or after it, with
-// that record's timestamp, and -1 when there is none. -5 and -6 have no value here, as in a Kafka without
-// tiered storage.
+// that record's timestamp, and -1 when there is none. Latest-tiered is the last offset that the history has decided,
+// earliest-pending-upload the one behind it; without a history both have no value, as in a Kafka without tiered storage.
 func apiListOffsets() api {
 	return api{key: 2, name: "ListOffsets", min: 1, max: 11, handle: (*Server).listOffsets}
 }
@@ -84,11 +84,40 @@ func (s *Server) listOffset(ctx context.Context, tp record.TopicPartition, ms in
 	case ms == offsetMaxTimestamp:
 		return s.maxTimestamp(ctx, tp, b)
 	case ms == offsetLatestTiered || ms == offsetPendingUpload:
-		return -1, -1, nil
+		return s.tiered(ctx, tp, b, ms == offsetPendingUpload)
 	case ms < 0:
 		return -1, -1, errUnknownTimestamp
 	}
 	return s.offsetAtTime(ctx, tp, b, ms)
+}
+
+// tieredEnd is a History that knows where it ends: the first offset that it has not decided.
+type tieredEnd interface {
+	End(ctx context.Context, tp record.TopicPartition, id [16]byte, logStart record.Offset) (record.Offset, bool, error)
+}
+
+// tiered gives the last offset that the history has decided, or the one behind it.
+func (s *Server) tiered(ctx context.Context, tp record.TopicPartition, b broker.Bounds, behind bool) (record.Offset, int64, error) {
+	h, ok := s.cfg.History.(tieredEnd)
+	if !ok {
+		return -1, -1, nil
+	}
+	in, err := s.topics.get(ctx, tp.Topic)
+	if err != nil {
+		return -1, -1, err
+	}
+	end, ok, err := h.End(ctx, tp, in.ID, b.Stable) // as new as can be known
+	switch {
+	case err != nil:
+		return -1, -1, errors.Join(errHistory, err)
+	case ok && behind:
+		return end, -1, nil
+	case ok:
+		return end - 1, -1, nil
+	case behind:
+		return b.Start, -1, nil
+	}
+	return -1, -1, nil
 }
 
 func (s *Server) offsetAtTime(ctx context.Context, tp record.TopicPartition, b broker.Bounds, ms int64) (record.Offset, int64, error) {

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/record"
@@ -181,5 +182,42 @@ func TestHistoryIsolation(t *testing.T) {
 	ru := client(t, s, at(1)) // in the hole
 	if got := valuesOf(consume(t, ctx, ru, 3)); !slices.Equal(got, []string{"aborted", "good", "open"}) {
 		t.Fatalf("a read_uncommitted consumer got %v", got)
+	}
+}
+
+// tieredHistory knows where it ends; of partition 1 it holds nothing.
+type tieredHistory struct{ fakeHistory }
+
+func (tieredHistory) End(_ context.Context, tp record.TopicPartition, _ [16]byte, _ record.Offset) (record.Offset, bool, error) {
+	return histEnd, tp.Partition == 0, nil
+}
+
+// The special times of tiered storage tell how far the history has come, and nothing where there is none.
+func TestTieredOffsets(t *testing.T) {
+	for _, c := range []struct {
+		history      History
+		partition    int32
+		last, behind int64
+	}{{tieredHistory{}, 0, histEnd - 1, histEnd}, {tieredHistory{}, 1, -1, 0}, {nil, 0, -1, -1}} {
+		log := newMemLog(t)
+		s := start(t, log, func(cfg *Config) { cfg.History = c.history })
+		ctx := within(t, 10*time.Second)
+		if _, err := log.CreateTopic(ctx, "t", topicOf(2)); err != nil {
+			t.Fatal(err)
+		}
+		for ms, want := range map[int64]int64{offsetLatestTiered: c.last, offsetPendingUpload: c.behind} {
+			req := kmsg.NewPtrListOffsetsRequest()
+			rt, rp := kmsg.NewListOffsetsRequestTopic(), kmsg.NewListOffsetsRequestTopicPartition()
+			rt.Topic, rp.Partition, rp.Timestamp = "t", c.partition, ms
+			rt.Partitions = append(rt.Partitions, rp)
+			req.Topics = append(req.Topics, rt)
+			resp, err := req.RequestWith(ctx, client(t, s))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p := resp.Topics[0].Partitions[0]; p.ErrorCode != 0 || p.Offset != want {
+				t.Errorf("history %T, partition %d, time %d: %+v, want offset %d", c.history, c.partition, ms, p, want)
+			}
+		}
 	}
 }
