@@ -51,19 +51,23 @@ func TestVerifiablePrograms(t *testing.T) {
 	want(t, "BrokerApiVersionsCommand", out, `Produce\(0\): 0 to 13`, `Fetch\(1\): \d+ to 18`, `ConsumerGroupHeartbeat\(68\): 0 to 1`)
 }
 
-// The tools of operators: groups are listed, described, moved and deleted; settings, users and quotas are set and shown;
-// offsets by every special time; and what a single node has no answer for is refused in words.
-func TestOperatorsTools(t *testing.T) {
+// operators starts a server with the topic ops, which holds 50 records, and gives the first arguments of every tool.
+func operators(t *testing.T) (at []string) {
+	t.Helper()
 	need(t)
 	s := harness.Serve(t, t.TempDir(), "", "--no-tiering", "--topic", "ops:1")
-	at := []string{"--bootstrap-server", s.Addr}
 	var values []string
 	for i := range 50 {
 		values = append(values, fmt.Sprint("value ", i))
 	}
 	send(t, s.Addr, "ops", values)
-	tool(t, "consumer.ConsoleConsumer", append(at, "--topic", "ops", "--group", "readers", "--from-beginning", "--max-messages", "50", "--timeout-ms", "300000")...)
+	return []string{"--bootstrap-server", s.Addr}
+}
 
+// A group is listed, described, moved, and deleted.
+func TestGroupTools(t *testing.T) {
+	at := operators(t)
+	tool(t, "consumer.ConsoleConsumer", append(at, "--topic", "ops", "--group", "readers", "--from-beginning", "--max-messages", "50", "--timeout-ms", "300000")...)
 	groups := func(args ...string) string {
 		t.Helper()
 		return tool(t, "ConsumerGroupCommand", append(at, args...)...)
@@ -78,7 +82,11 @@ func TestOperatorsTools(t *testing.T) {
 	if out := groups("--list"); strings.Contains(out, "readers") {
 		t.Errorf("a deleted group is listed: %q", out)
 	}
+}
 
+// Settings of topics, credentials of users and quotas of clients are set and shown.
+func TestConfigTools(t *testing.T) {
+	at := operators(t)
 	configs := func(args ...string) string { t.Helper(); return tool(t, "ConfigCommand", append(at, args...)...) }
 	configs("--alter", "--entity-type", "topics", "--entity-name", "ops", "--add-config", "retention.ms=86400000")
 	want(t, "configs of a topic", configs("--describe", "--entity-type", "topics", "--entity-name", "ops"), `retention.ms=86400000`)
@@ -86,7 +94,11 @@ func TestOperatorsTools(t *testing.T) {
 	want(t, "configs of a user", configs("--describe", "--entity-type", "users", "--entity-name", "ann"), `SCRAM-SHA-256=iterations=4096`, `SCRAM-SHA-512=iterations=4096`)
 	configs("--alter", "--entity-type", "clients", "--entity-name", "greedy", "--add-config", "producer_byte_rate=1000000")
 	want(t, "configs of a client", configs("--describe", "--entity-type", "clients", "--entity-name", "greedy"), `producer_byte_rate=1000000`)
+}
 
+// Offsets by special times, before and after records are deleted.
+func TestOffsetTools(t *testing.T) {
+	at := operators(t)
 	offsets := func(time string) string {
 		t.Helper()
 		return strings.TrimSpace(tool(t, "GetOffsetShell", append(at, "--topic", "ops", "--time", time)...))
@@ -105,6 +117,12 @@ func TestOperatorsTools(t *testing.T) {
 	if got := offsets("-2"); got != "ops:0:10" {
 		t.Errorf("GetOffsetShell --time -2 after the deletion: %q", got)
 	}
+}
+
+// Topics get partitions and are deleted; directories and features are shown; what one node has no answer for is refused
+// in words.
+func TestTopicAndClusterTools(t *testing.T) {
+	at := operators(t)
 	want(t, "LogDirsCommand", tool(t, "LogDirsCommand", append(at, "--describe", "--topic-list", "ops")...), `"partition":"ops-0","size":[1-9]`)
 	tool(t, "TopicCommand", append(at, "--alter", "--topic", "ops", "--partitions", "3")...)
 	want(t, "TopicCommand --describe", tool(t, "TopicCommand", append(at, "--describe", "--topic", "ops")...), `PartitionCount: 3`, `Partition: 2\s+Leader: 0`)
@@ -113,7 +131,6 @@ func TestOperatorsTools(t *testing.T) {
 	if out := tool(t, "TopicCommand", append(at, "--list")...); strings.Contains(out, "ops") {
 		t.Errorf("a deleted topic is listed: %q", out)
 	}
-
 	// There is no quorum to describe: the tool must end with a word of why, and not hang.
 	cmd := exec.CommandContext(t.Context(), script(t, "kafka.sh"), append([]string{"tool", "org.apache.kafka.tools.MetadataQuorumCommand"}, append(at, "describe", "--status")...)...)
 	out, err := cmd.CombinedOutput()
