@@ -28,11 +28,12 @@ type Request struct {
 	App         string  // positions are kept under <App>-<partition>
 	Ranges      []Range // one for each partition
 	Adds        []deltalog.Add
-	Incarnation string            // metaData.id that the files were written for; empty: not checked
-	Schema      string            // metaData.schemaString that the files were written for; empty: not checked
-	Epoch       int64             // of the writer; the direct committer has no use for it
-	Parameters  map[string]string // for the history of the table
-	Properties  map[string]string // table properties to set in the same version; those that stand so already cost nothing
+	Incarnation string             // metaData.id that the files were written for; empty: not checked
+	Schema      string             // metaData.schemaString that the files were written for; empty: not checked
+	RowRules    []deltalog.RowRule // of the table, that every row was seen to keep; a group of committers refuses tables that have any
+	Epoch       int64              // of the writer; the direct committer has no use for it
+	Parameters  map[string]string  // for the history of the table
+	Properties  map[string]string  // table properties to set in the same version; those that stand so already cost nothing
 	// Early asks a group of committers for the answer as soon as a majority of it has decided, before the version is in the
 	// store. It will get there, whatever node fails; but a foreign writer that takes its place can still make it one that
 	// is refused, the version given is the lowest that it can be, and a reader does not see it yet. A request that goes by way of

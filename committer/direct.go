@@ -83,7 +83,7 @@ func check(snap *deltalog.Snapshot, req Request) error {
 
 func plan(snap *deltalog.Snapshot, req Request) deltalog.Commit {
 	c := deltalog.Commit{
-		ReadVersion: snap.Version(), Incarnation: req.Incarnation, Operation: "STREAMING UPDATE", Adds: req.Adds, BlindAppend: true,
+		ReadVersion: snap.Version(), Incarnation: req.Incarnation, Operation: "STREAMING UPDATE", Adds: req.Adds, BlindAppend: true, RowRules: req.RowRules,
 		Parameters: map[string]string{"outputMode": "Append", "queryId": req.App},
 	}
 	for k, v := range req.Parameters {

@@ -296,11 +296,15 @@ func TestRulesForRowsBindNewRowsOnly(t *testing.T) {
 		if _, err := l.Commit(t.Context(), Commit{Adds: []Add{add("x")}}); !errors.As(err, &u) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: append gave %v", name, err)
 		}
+		if _, err := l.Commit(t.Context(), Commit{Adds: []Add{add("x")}, RowRules: []RowRule{{Name: name, Expression: "id > 1"}}}); !errors.As(err, &u) {
+			t.Errorf("%s: append with another rule kept gave %v", name, err)
+		}
 		a, b := add("a"), add("b")
 		mustCommit(t, l, Commit{Removes: []Remove{RemoveOf(&a, 1, false)}, Adds: []Add{{Path: "c", Size: 1}}})
 		mustCommit(t, l, Commit{ReadVersion: 1, Removes: []Remove{RemoveOf(&b, 1, true)}})
+		mustCommit(t, l, Commit{ReadVersion: 2, Adds: []Add{add("y")}, RowRules: mustSnapshot(t, l).RowRules()})
 		s := mustSnapshot(t, l)
-		if s.CheckWritable() == nil || s.CheckRewritable() != nil || l.Checkpoint(t.Context(), s) != nil {
+		if s.CheckWritable() == nil || s.CheckWritable(s.RowRules()...) != nil || s.CheckRewritable() != nil || l.Checkpoint(t.Context(), s) != nil {
 			t.Errorf("%s: %v, %v", name, s.CheckWritable(), s.CheckRewritable())
 		}
 		l.Close()

@@ -25,6 +25,10 @@ type leaf struct {
 	longs []int64
 	ints  []int32
 	bools []bool
+
+	floats  []float32
+	doubles []float64
+	fixed   []parquet.FixedLenByteArray
 }
 
 // level starts a value (or a null) at row. Rows since the last one belong to other actions: the column's
@@ -45,12 +49,15 @@ func (l *leaf) pad(rows int) {
 
 func (l *leaf) reset() {
 	clear(l.texts) // let go of the strings
+	clear(l.fixed)
+	l.floats, l.doubles, l.fixed = l.floats[:0], l.doubles[:0], l.fixed[:0]
 	l.rows, l.def, l.rep, l.texts, l.longs, l.ints, l.bools = 0, l.def[:0], l.rep[:0], l.texts[:0], l.longs[:0], l.ints[:0], l.bools[:0]
 }
 
 // columnWriter writes actions as rows of a checkpoint: one action a row, all other columns null.
 type columnWriter struct {
 	w      *file.Writer
+	plan   *structPlan // of adds; may be nil
 	leaves []leaf
 	first  [numActionColumns]int // first leaf of each action column
 	rows   int
@@ -58,14 +65,14 @@ type columnWriter struct {
 	keys   []string
 }
 
-func newColumnWriter(out io.Writer, columns []int) (*columnWriter, error) {
-	root, err := checkpointSchema(columns)
+func newColumnWriter(out io.Writer, columns []int, plan *structPlan) (*columnWriter, error) {
+	root, err := checkpointSchema(columns, plan)
 	if err != nil {
 		return nil, err
 	}
 	props := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Snappy), parquet.WithDictionaryDefault(false),
 		parquet.WithDataPageVersion(parquet.DataPageV1), parquet.WithVersion(parquet.V1_0), parquet.WithCreatedBy("ledgerlake"))
-	c := &columnWriter{w: file.NewParquetWriter(out, root, file.WithWriterProps(props))}
+	c := &columnWriter{plan: plan, w: file.NewParquetWriter(out, root, file.WithWriterProps(props))}
 	sc := schema.NewSchema(root)
 	c.leaves = make([]leaf, sc.NumColumns())
 	for i := sc.NumColumns() - 1; i >= 0; i-- {
@@ -129,6 +136,12 @@ func (l *leaf) write(cw file.ColumnChunkWriter) (err error) {
 		_, err = w.WriteBatch(l.longs, l.def, rep)
 	case *file.Int32ColumnChunkWriter:
 		_, err = w.WriteBatch(l.ints, l.def, rep)
+	case *file.Float32ColumnChunkWriter:
+		_, err = w.WriteBatch(l.floats, l.def, rep)
+	case *file.Float64ColumnChunkWriter:
+		_, err = w.WriteBatch(l.doubles, l.def, rep)
+	case *file.FixedLenByteArrayColumnChunkWriter:
+		_, err = w.WriteBatch(l.fixed, l.def, rep)
 	case *file.BooleanColumnChunkWriter:
 		_, err = w.WriteBatch(l.bools, l.def, rep)
 	default:

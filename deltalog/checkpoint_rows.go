@@ -67,7 +67,14 @@ func (c *columnWriter) add(a *Add) error {
 	f.longPtr(a.BaseRowID)
 	f.longPtr(a.DefaultRowCommitVersion)
 	f.some(a.ClusteringProvider)
-	f.some(a.Stats)
+	if c.plan == nil || c.plan.json {
+		f.some(a.Stats)
+	}
+	if c.plan != nil {
+		if err := f.structs(c.plan, a); err != nil {
+			return err
+		}
+	}
 	return c.done()
 }
 

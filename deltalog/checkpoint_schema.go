@@ -86,14 +86,21 @@ func (m *nodeMaker) dv() schema.Node {
 		m.integer("sizeInBytes"), m.long("cardinality"), m.long("maxRowIndex"))
 }
 
-// checkpointSchema gives the schema of a file of a checkpoint with the given columns.
-func checkpointSchema(columns []int) (*schema.GroupNode, error) {
+// checkpointSchema gives the schema of a file of a checkpoint with the given columns; plan may be nil.
+func checkpointSchema(columns []int, plan *structPlan) (*schema.GroupNode, error) {
 	m := &nodeMaker{}
 	var fields [numActionColumns]schema.Node
 	fields[colTxn] = m.group("txn", m.text("appId"), m.long("version"), m.long("lastUpdated"))
-	fields[colAdd] = m.group("add", m.text("path"), m.textMap("partitionValues"), m.long("size"), m.long("modificationTime"),
+	add := []schema.Node{m.text("path"), m.textMap("partitionValues"), m.long("size"), m.long("modificationTime"),
 		m.boolean("dataChange"), m.textMap("tags"), m.dv(), m.long("baseRowId"), m.long("defaultRowCommitVersion"),
-		m.text("clusteringProvider"), m.text("stats"))
+		m.text("clusteringProvider")}
+	if plan == nil || plan.json {
+		add = append(add, m.text("stats"))
+	}
+	if plan != nil {
+		add = append(add, plan.nodes(m)...)
+	}
+	fields[colAdd] = m.group("add", add...)
 	fields[colRemove] = m.group("remove", m.text("path"), m.long("deletionTimestamp"), m.boolean("dataChange"),
 		m.boolean("extendedFileMetadata"), m.textMap("partitionValues"), m.long("size"), m.dv(), m.long("baseRowId"),
 		m.long("defaultRowCommitVersion"))

@@ -17,13 +17,14 @@ import (
 // writeV2 writes sidecars and then the file that names them.
 func (l *Log) writeV2(ctx context.Context, snap *Snapshot) (newHint, error) {
 	now := l.cfg.Clock().UnixMilli()
+	plan := planStructs(snap.metadata, snap.schema)
 	next, stop := iter.Pull2(snap.fileActions(now))
 	defer stop()
 	var sidecars []Sidecar
 	var actions, bytes, adds int64
 	for a, x, more := next(); more; {
 		name := uuid.NewString() + ".parquet"
-		f, err := l.writePart(ctx, sidecarDir+name, sidecarColumns(), func(c *columnWriter) error {
+		f, err := l.writePart(ctx, sidecarDir+name, sidecarColumns(), plan, func(c *columnWriter) error {
 			for n := 0; more && n < sidecarRows; n++ {
 				if a != nil {
 					adds++
@@ -44,7 +45,7 @@ func (l *Log) writeV2(ctx context.Context, snap *Snapshot) (newHint, error) {
 	text := func(n int64) *string { s := strconv.FormatInt(n, 10); return &s }
 	tags := map[string]*string{"sidecarNumActions": text(actions), "sidecarSizeInBytes": text(bytes), "numOfAddFiles": text(adds)}
 	key := fmt.Sprintf("%s%020d.checkpoint.%s.parquet", logDir, snap.version, uuid.NewString())
-	f, err := l.writePart(ctx, key, manifestColumns(), func(c *columnWriter) error {
+	f, err := l.writePart(ctx, key, manifestColumns(), nil, func(c *columnWriter) error {
 		if err := c.manifest(snap.version, tags); err != nil {
 			return err
 		}

@@ -98,7 +98,7 @@ type hintV2 struct {
 // writeClassic writes all actions to one file.
 func (l *Log) writeClassic(ctx context.Context, snap *Snapshot) (newHint, error) {
 	var n checkpointCounts
-	f, err := l.writePart(ctx, checkpointName(snap.version), classicColumns(), func(c *columnWriter) (err error) {
+	f, err := l.writePart(ctx, checkpointName(snap.version), classicColumns(), planStructs(snap.metadata, snap.schema), func(c *columnWriter) (err error) {
 		n, err = c.snapshot(snap, l.cfg.Clock().UnixMilli())
 		return err
 	})
@@ -109,13 +109,13 @@ func (l *Log) writeClassic(ctx context.Context, snap *Snapshot) (newHint, error)
 type part struct{ rows, size, modTime int64 }
 
 // writePart streams one Parquet file into the store, where it appears whole, and verifies it.
-func (l *Log) writePart(ctx context.Context, key string, columns []int, fill func(*columnWriter) error) (part, error) {
+func (l *Log) writePart(ctx context.Context, key string, columns []int, plan *structPlan, fill func(*columnWriter) error) (part, error) {
 	w, err := l.store.Create(ctx, key)
 	if err != nil {
 		return part{}, err
 	}
 	out := &countingWriter{w: w}
-	rows, err := encodePart(out, columns, fill)
+	rows, err := encodePart(out, columns, plan, fill)
 	if err != nil {
 		return part{}, errors.Join(err, w.Abort())
 	}
@@ -129,8 +129,8 @@ func (l *Log) writePart(ctx context.Context, key string, columns []int, fill fun
 	return part{rows: rows, size: out.n, modTime: modTime}, nil
 }
 
-func encodePart(out io.Writer, columns []int, fill func(*columnWriter) error) (rows int64, err error) {
-	c, err := newColumnWriter(out, columns)
+func encodePart(out io.Writer, columns []int, plan *structPlan, fill func(*columnWriter) error) (rows int64, err error) {
+	c, err := newColumnWriter(out, columns, plan)
 	if err != nil {
 		return 0, err
 	}
@@ -198,7 +198,7 @@ type checkpointCounts struct{ adds int64 }
 func encodeCheckpoint(snap *Snapshot, now time.Time) ([]byte, checkpointCounts, error) {
 	var out bytes.Buffer
 	var n checkpointCounts
-	_, err := encodePart(&out, classicColumns(), func(c *columnWriter) (err error) {
+	_, err := encodePart(&out, classicColumns(), planStructs(snap.metadata, snap.schema), func(c *columnWriter) (err error) {
 		n, err = c.snapshot(snap, now.UnixMilli())
 		return err
 	})

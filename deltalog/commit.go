@@ -33,6 +33,9 @@ type Commit struct {
 	Protocol    *Protocol
 	// BlindAppend says that nothing was read. It is believed only for commits that do nothing but add files.
 	BlindAppend bool
+	// RowRules are those of Snapshot.RowRules that every row of Adds was seen to keep. A table that has other ones refuses
+	// rows that are new, whatever the version was that they were written for.
+	RowRules []RowRule
 	// ReadFiles are the (URI-encoded) paths of files that the change depends on, besides the removed ones: another
 	// writer's removal of one of them is a conflict.
 	ReadFiles []string

@@ -113,7 +113,7 @@ func (l *Log) firstCommit(opts CreateOptions) (*actions, error) {
 	if schema, err = validMetadata(m); err != nil {
 		return nil, err
 	}
-	if err := checkWrite(&p, m, schema); err != nil {
+	if err := checkWrite(&p, m, schema, nil); err != nil {
 		return nil, err
 	}
 	return &actions{protocol: &p, metadata: m}, nil

@@ -1,11 +1,9 @@
 package deltalog
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"sort"
-	"strings"
 )
 
 // checkRead refuses protocols that this package cannot replay.
@@ -32,21 +30,18 @@ func checkRead(p *Protocol) error {
 	return unsupported(false, missing)
 }
 
-// checkWrite refuses to add data where a rule of the table would not be kept. Supported is not active: the legacy
-// versions and several features only bind when the schema or the settings use them.
-func checkWrite(p *Protocol, m *Metadata, s *StructType) error {
+// checkWrite refuses to add data where a rule of the table would not be kept: one that kept does not hold. Supported is
+// not active: the legacy versions and several features only bind when the schema or the settings use them.
+func checkWrite(p *Protocol, m *Metadata, s *StructType, kept []RowRule) error {
 	missing, err := cannotWrite(p, m, s)
 	if err != nil {
 		return err
 	}
-	for k := range m.Configuration {
-		if strings.HasPrefix(k, "delta.constraints.") && p.MinWriterVersion >= 3 {
-			missing = append(missing, "check constraint "+strings.TrimPrefix(k, "delta.constraints."))
+	for _, r := range rowRules(p, m, s) {
+		if !slices.Contains(kept, r) {
+			missing = append(missing, r.Name)
 		}
 	}
-	walkFields(s, "", func(path string, f *StructField) {
-		missing = append(missing, activeColumnRules(path, f)...)
-	})
 	sort.Strings(missing)
 	return unsupported(true, missing)
 }
@@ -90,30 +85,6 @@ func cannotWrite(p *Protocol, m *Metadata, s *StructType) ([]string, error) {
 		}
 	}
 	return missing, nil
-}
-
-// activeColumnRules names what a column demands of every row that is written.
-func activeColumnRules(path string, f *StructField) []string {
-	if len(f.Metadata) == 0 {
-		return nil
-	}
-	var meta map[string]json.RawMessage
-	if json.Unmarshal(f.Metadata, &meta) != nil {
-		return []string{"metadata of column " + path}
-	}
-	var out []string
-	for key := range meta {
-		switch {
-		case key == "delta.invariants":
-			out = append(out, "invariant of column "+path)
-		case key == "delta.generationExpression":
-			out = append(out, "generated column "+path)
-		case strings.HasPrefix(key, "delta.identity."):
-			out = append(out, "identity column "+path)
-		}
-	}
-	sort.Strings(out)
-	return slices.Compact(out)
 }
 
 // walkFields visits every struct field at any depth.

@@ -55,7 +55,7 @@ func TestFeatureGate(t *testing.T) {
 				}
 			}
 			check("read", checkRead(&c.p), c.read)
-			check("write", checkWrite(&c.p, &Metadata{Configuration: c.conf}, s), c.write)
+			check("write", checkWrite(&c.p, &Metadata{Configuration: c.conf}, s, nil), c.write)
 		})
 	}
 }

@@ -67,8 +67,11 @@ func (s *Snapshot) ReaderFeatures() []string {
 	return nil
 }
 
-// CheckWritable says, as an *UnsupportedError, why this program must not add rows to the table.
-func (s *Snapshot) CheckWritable() error { return checkWrite(s.protocol, s.metadata, s.schema) }
+// CheckWritable says, as an *UnsupportedError, why this program must not add rows to the table that keep the given ones
+// of its RowRules.
+func (s *Snapshot) CheckWritable(kept ...RowRule) error {
+	return checkWrite(s.protocol, s.metadata, s.schema, kept)
+}
 
 // CheckRewritable says, as an *UnsupportedError, why this program must not even move or remove rows of the table,
 // write checkpoints or clean up. Rules for new rows (constraints, generated columns) do not count here.

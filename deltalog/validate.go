@@ -112,7 +112,7 @@ func (t *transaction) actions(snap *Snapshot, ict int64) (*actions, error) {
 	}
 	check := checkRewrite
 	if c.addsData() {
-		check = checkWrite
+		check = func(p *Protocol, m *Metadata, s *StructType) error { return checkWrite(p, m, s, c.RowRules) }
 	}
 	if err := errors.Join(check(snap.protocol, snap.metadata, snap.schema), check(protocol, metadata, schema)); err != nil {
 		return nil, err

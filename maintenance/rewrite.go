@@ -19,7 +19,7 @@ var ErrRowsDiffer = errors.New("the new files do not have the rows of the old on
 // gives those that are finished.
 func (o *optimizer) write(ctx context.Context, snap *deltalog.Snapshot, b *bin) ([]deltalog.Add, error) {
 	out := &output{ctx: ctx, o: o, partition: -1, left: b.bytes, opts: table.WriterOptions{Snapshot: snap, PartitionValues: b.values,
-		RowGroupBytes: min(64<<20, o.opts.TargetSize)}}
+		RowGroupBytes: min(64<<20, o.opts.TargetSize), RowRules: snap.RowRules()}}
 	if len(b.values) == 0 {
 		out.opts.PartitionValues = nil
 	}

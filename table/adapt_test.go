@@ -1,6 +1,7 @@
 package table
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/objstore/mem"
 )
 
@@ -155,6 +157,49 @@ func TestAbsolutePaths(t *testing.T) {
 		}
 	}
 }
+
+// A file of another folder is read where the caller says how, by a table on a disk from disks alone.
+func TestOutside(t *testing.T) {
+	asked := map[string]int{}
+	elsewhere := mem.New()
+	local := &Table{Store: localStore{mem.New()}, cfg: Config{Outside: func(_ context.Context, folder string) (objstore.Store, error) {
+		asked[folder]++
+		return elsewhere, nil
+	}}}
+	for path, want := range map[string]string{"file:/other%20place/p=1/x.parquet": "x.parquet", "/other place/p=1/y%2520.parquet": "y%20.parquet", "file:///other place/p=1/z": "z", "a/b": "a/b", "/lake/table/c": "c"} {
+		s, key, err := local.locate(t.Context(), path, "file")
+		if key != want || err != nil || (s == objstore.Store(elsewhere)) != strings.Contains(path, "other") {
+			t.Errorf("%s: %q %v", path, key, err)
+		}
+	}
+	if len(asked) != 1 || asked["/other place/p=1"] != 1 {
+		t.Errorf("asked for %v", asked)
+	}
+	var unsupported *deltalog.UnsupportedError
+	for _, path := range []string{"s3://bucket/x", "mem://x"} {
+		if _, _, err := local.locate(t.Context(), path, "file"); !errors.As(err, &unsupported) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	remote := &Table{Store: mem.New(), cfg: local.cfg}
+	for _, path := range []string{"file:/etc/passwd", "/etc/passwd", "s3://bucket"} {
+		if _, _, err := remote.locate(t.Context(), path, "file"); !errors.As(err, &unsupported) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if s, key, err := remote.locate(t.Context(), "s3a://bucket/a/x.parquet", "file"); s != objstore.Store(elsewhere) || key != "x.parquet" || asked["s3a://bucket/a"] != 1 || err != nil {
+		t.Errorf("%q %v %v", key, asked, err)
+	}
+	local.cfg.Outside = nil
+	if _, _, err := local.locate(t.Context(), "/other/x", "file"); !errors.As(err, &unsupported) {
+		t.Error(err)
+	}
+}
+
+// localStore is a store on a disk by its name.
+type localStore struct{ objstore.Store }
+
+func (localStore) URL() string { return "/lake/table" }
 
 // I8: whatever a log says in tags and statistics, a file is at worst read in vain.
 func FuzzBounds(f *testing.F) {

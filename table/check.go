@@ -51,7 +51,11 @@ func (t *Table) Check(ctx context.Context) ([]Finding, error) {
 
 func (t *Table) checkFile(ctx context.Context, add *deltalog.Add) ([]Finding, error) {
 	path := add.DecodedPath()
-	info, err := t.Store.Head(ctx, path)
+	store, key, err := t.locate(ctx, add.Path, "file")
+	if err != nil {
+		return nil, fmt.Errorf("check %s: %w", path, err)
+	}
+	info, err := store.Head(ctx, key)
 	if errors.Is(err, objstore.ErrNotFound) {
 		return []Finding{{path, fmt.Sprintf("a file of %d bytes", add.Size), "no file"}}, nil
 	}
@@ -61,7 +65,7 @@ func (t *Table) checkFile(ctx context.Context, add *deltalog.Add) ([]Finding, er
 	if info.Size != add.Size {
 		return []Finding{{path, fmt.Sprintf("%d bytes", add.Size), fmt.Sprintf("%d bytes", info.Size)}}, nil
 	}
-	r, err := file.NewParquetReader(io.NewSectionReader(objstore.ReaderAt(ctx, t.Store, path, info.Size), 0, info.Size))
+	r, err := file.NewParquetReader(io.NewSectionReader(objstore.ReaderAt(ctx, store, key, info.Size), 0, info.Size))
 	if err != nil {
 		return []Finding{{path, "a Parquet file", err.Error()}}, nil
 	}

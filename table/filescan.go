@@ -67,19 +67,19 @@ type fileScan struct {
 
 func (s *scan) open(ctx context.Context, u *unit) (f *fileScan, err error) {
 	defer recoverTo(&err)
-	objKey, err := s.t.objectKey(u.add.Path, "data file")
+	store, objKey, err := s.t.locate(ctx, u.add.Path, "data file")
 	if err != nil {
 		return nil, err
 	}
 	size := u.add.Size
 	if size <= 0 {
-		info, err := s.t.Store.Head(ctx, objKey)
+		info, err := store.Head(ctx, objKey)
 		if err != nil {
 			return nil, err
 		}
 		size = info.Size
 	}
-	at := io.NewSectionReader(objstore.ReaderAt(ctx, s.t.Store, objKey, size), 0, size)
+	at := io.NewSectionReader(objstore.ReaderAt(ctx, store, objKey, size), 0, size)
 	props := parquet.NewReaderProperties(recycled)
 	streamed := size > s.streamAbove
 	if streamed { // row groups may be as large as the file: do not hold their columns whole
@@ -150,10 +150,7 @@ func (t *Table) objectKey(encoded, what string) (string, error) {
 		return p, nil
 	}
 	root := strings.TrimSuffix(t.Store.URL(), "/") + "/"
-	local := p
-	if rest, ok := strings.CutPrefix(p, "file:"); ok {
-		local = "/" + strings.TrimLeft(strings.TrimPrefix(rest, "//localhost"), "/")
-	}
+	local, _ := localPath(p)
 	for _, c := range []string{p, local, strings.Replace(p, "s3a://", "s3://", 1)} {
 		if rest, ok := strings.CutPrefix(c, root); ok {
 			return rest, nil

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"errors"
 	"fmt"
 	"math/big"
 	"slices"
@@ -12,15 +13,24 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/internal/expr"
 )
 
 // Rules are what a table asks of its rows beyond the types of columns: a partition column holds what partitionValues
-// can, where an empty text is null, and some columns may not be null. Who fills the table and who reads the log behind
+// can, where an empty text is null, some columns may not be null, and check constraints and invariants are true. Who fills the table and who reads the log behind
 // it both ask them, so that a record is the same row, or none, on both sides of the seam (I4).
 type Rules struct {
 	keys     []ruleKey
 	required []int // columns that may not be null
+	checks   []rowCheck
+	unkept   []string // rules that cannot be looked at
 	columns  *arrow.Schema
+}
+
+// rowCheck is a condition that has to be true for each row.
+type rowCheck struct {
+	name string
+	*expr.Bound
 }
 
 type ruleKey struct {
@@ -50,11 +60,43 @@ func NewRules(snap *deltalog.Snapshot, columns *arrow.Schema) *Rules {
 			r.required = append(r.required, i)
 		}
 	}
+	for _, rule := range snap.RowRules() {
+		c, err := newCheck(rule, columns)
+		if err != nil {
+			r.unkept = append(r.unkept, err.Error())
+			continue
+		}
+		r.checks = append(r.checks, c)
+	}
 	return r
 }
 
+func newCheck(rule deltalog.RowRule, columns *arrow.Schema) (rowCheck, error) {
+	if rule.Expression == "" {
+		return rowCheck{}, errors.New(rule.Name)
+	}
+	e, err := expr.Parse(rule.Expression)
+	if err != nil {
+		return rowCheck{}, fmt.Errorf("%s (%s, which %w)", rule.Name, rule.Expression, err)
+	}
+	b, err := e.Condition(columns)
+	if err != nil {
+		return rowCheck{}, fmt.Errorf("%s (%s, which %w)", rule.Name, rule.Expression, err)
+	}
+	return rowCheck{rule.Name, b}, nil
+}
+
+// Unkept names, as an *deltalog.UnsupportedError, the rules of the table that cannot be looked at here: generated and
+// identity columns, and expressions that internal/expr does not know. Such a table must not be filled.
+func (r *Rules) Unkept() error {
+	if len(r.unkept) == 0 {
+		return nil
+	}
+	return &deltalog.UnsupportedError{Write: true, Features: r.unkept}
+}
+
 // Empty says that any row will do.
-func (r *Rules) Empty() bool { return len(r.keys) == 0 && len(r.required) == 0 }
+func (r *Rules) Empty() bool { return len(r.keys) == 0 && len(r.required) == 0 && len(r.checks) == 0 }
 
 // Needs gives the columns that Broken looks at; it is content with nil in the place of others.
 func (r *Rules) Needs() []int {
@@ -62,7 +104,11 @@ func (r *Rules) Needs() []int {
 	for _, k := range r.keys {
 		out = append(out, k.index)
 	}
-	return out
+	for _, c := range r.checks {
+		out = append(out, c.Columns()...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // Broken says, for each of the rows [from, to) that the table cannot have, why; nil when it can have all.
@@ -99,7 +145,25 @@ func (r *Rules) Broken(cols []arrow.Array, from, to int) map[int]string {
 			}
 		}
 	}
+	r.checked(cols, from, to, broken)
 	return bad
+}
+
+// checked evaluates the conditions. Null is not true; a value that has no answer, such as a sum that overflows, breaks
+// the rule too.
+func (r *Rules) checked(cols []arrow.Array, from, to int, broken func(row int, why string)) {
+	e := expr.On(cols)
+	for _, c := range r.checks {
+		for row := from; row < to; row++ {
+			ok, err := e.True(c.Bound, row)
+			switch {
+			case err != nil:
+				broken(row, fmt.Sprintf("%s (%s): %v", c.name, c, err))
+			case !ok:
+				broken(row, fmt.Sprintf("%s (%s) is not true", c.name, c))
+			}
+		}
+	}
 }
 
 // AsStored puts what the table gives back for rows that it can have in the place of what they were made of: null for

@@ -33,6 +33,10 @@ type Config struct {
 	Log deltalog.Config
 	// Clock gives modification times of files. Default time.Now.
 	Clock func() time.Time
+	// Outside opens folders that hold files of the table and are not its own: the log names files by absolute paths or
+	// URIs, as that of a shallow clone does. nil refuses them, since a log that somebody else wrote would make a server read
+	// what its users may not. It is asked for folders on the kind of store that the table is on, once each.
+	Outside func(ctx context.Context, folder string) (objstore.Store, error)
 	// LeasePoll is the pause between two looks of a new lease at deletes under way. Default 200 ms.
 	LeasePoll time.Duration
 	// Logger gets what happens in the background. Default: discarded.
@@ -81,6 +85,8 @@ type Table struct {
 	pool   parquet.Pool // of the file writers
 	mu     sync.Mutex
 	newest *deltalog.Snapshot // of Open or the last Refresh
+
+	outside outside
 }
 
 // Open opens an existing table; deltalog.ErrNotTable when there is none.

@@ -94,7 +94,7 @@ func (t *Table) vectorBytes(ctx context.Context, d *deltalog.DeletionVector) ([]
 	if err != nil {
 		return nil, err
 	}
-	key, err := t.objectKey(p, "deletion vector")
+	store, key, err := t.locate(ctx, p, "deletion vector")
 	if err != nil {
 		return nil, err
 	}
@@ -102,21 +102,21 @@ func (t *Table) vectorBytes(ctx context.Context, d *deltalog.DeletionVector) ([]
 	if d.Offset != nil {
 		off = int64(*d.Offset)
 	}
-	info, err := t.Store.Head(ctx, key)
+	info, err := store.Head(ctx, key)
 	if err != nil {
 		return nil, fmt.Errorf("deletion vector: %w", err)
 	}
 	if off < 1 || off > info.Size-size-8 {
 		return nil, fmt.Errorf("%w: %s has %d bytes, the log says %d at %d", ErrDeletionVector, key, info.Size, size+8, off)
 	}
-	version, err := t.Store.GetRange(ctx, key, 0, 1)
+	version, err := store.GetRange(ctx, key, 0, 1)
 	if err != nil {
 		return nil, fmt.Errorf("deletion vector: %w", err)
 	}
 	if version[0] != vectorVersion {
 		return nil, &deltalog.UnsupportedError{Features: []string{fmt.Sprintf("deletion vector files of version %d (%s)", version[0], key)}}
 	}
-	raw, err := t.Store.GetRange(ctx, key, off, size+8)
+	raw, err := store.GetRange(ctx, key, off, size+8)
 	if err != nil {
 		return nil, fmt.Errorf("deletion vector: %w", err)
 	}

@@ -29,6 +29,9 @@ type WriterOptions struct {
 	RowGroupRows  int64
 	// Codec of the pages. Default snappy.
 	Codec Codec
+	// RowRules are those of the table that the caller sees kept, or that rows of the table keep already. Others make
+	// NewFileWriter fail.
+	RowRules []deltalog.RowRule
 }
 
 func (o WriterOptions) withDefaults(t *Table) WriterOptions {
@@ -95,7 +98,7 @@ func (t *Table) NewFileWriter(ctx context.Context, opts WriterOptions) (*FileWri
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	if err := opts.Snapshot.CheckWritable(); err != nil {
+	if err := opts.Snapshot.CheckWritable(opts.RowRules...); err != nil {
 		return nil, err
 	}
 	full, err := t.Schema(opts.Snapshot)

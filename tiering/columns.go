@@ -63,7 +63,8 @@ func (s *session) planColumns() error {
 
 func (s *session) newFile(ctx context.Context, values map[string]*string) (*table.FileWriter, error) {
 	return s.t.cfg.Table.NewFileWriter(ctx, table.WriterOptions{Snapshot: s.snap, PartitionValues: values,
-		Codec: s.t.cfg.Codec, RowGroupBytes: s.t.cfg.RowGroupBytes, RowGroupRows: s.t.cfg.RowGroupRows})
+		Codec: s.t.cfg.Codec, RowGroupBytes: s.t.cfg.RowGroupBytes, RowGroupRows: s.t.cfg.RowGroupRows,
+		RowRules: s.snap.RowRules()}) // planRules refuses those that cannot be looked at
 }
 
 // newDecoder makes a decoder of the payload columns, with the transforms around it.

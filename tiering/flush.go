@@ -238,7 +238,7 @@ func (s *session) commit(ctx context.Context, all *output, adds []deltalog.Add) 
 	}
 	req := committer.Request{
 		App: s.t.cfg.App, Ranges: all.ranges, Adds: adds, Incarnation: s.incarnation, Schema: s.schemaString,
-		Parameters: lostParameters(all.lost), Properties: props,
+		RowRules: s.snap.RowRules(), Parameters: lostParameters(all.lost), Properties: props,
 	}
 	unclear := false // an earlier try may have got in
 	for try := 1; ; try++ {

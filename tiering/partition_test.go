@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/ledgerlake/ledgerlake/decode/transform"
+	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/objstore/mem"
 	"github.com/ledgerlake/ledgerlake/record"
@@ -237,6 +238,57 @@ func TestRequiredPartition(t *testing.T) {
 	}
 	if dead := scanned(t, r.dead, "_offset", "_reason"); len(dead) != 3 || !strings.Contains(dead[0], "nor an empty text") {
 		t.Errorf("dead letters %q", dead)
+	}
+}
+
+// constrained gives the new table a check constraint, as Spark writes it.
+func (r *rig) constrained(expression string) {
+	const first = "_delta_log/00000000000000000000.json"
+	b, err := r.store.Get(r.t.Context(), first)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	text := strings.NewReplacer(`"configuration":{`, fmt.Sprintf(`"configuration":{"delta.constraints.good":%q,`, expression), `"minWriterVersion":2`, `"minWriterVersion":3`).Replace(string(b))
+	text = strings.Replace(text, `,}`, `}`, 1)
+	if !strings.Contains(text, "constraints") || !strings.Contains(text, `"minWriterVersion":3`) {
+		r.t.Fatalf("no constraint in %s", text)
+	}
+	if err := r.store.Put(r.t.Context(), first, []byte(text)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// TestCheckConstraint: I7, rows for which a check constraint is false or null become dead letters, and no others.
+func TestCheckConstraint(t *testing.T) {
+	r := newRig(t, 1)
+	r.partitioned([]string{"c"}, nullable("c", arrow.BinaryTypes.String), nullable("n", arrow.PrimitiveTypes.Int64))
+	r.constrained("n > 2 AND (c LIKE 'x%' OR _offset = 3)")
+	r.log.append(t, 0, record.None, []byte(`{"n":1,"c":"x"}`), []byte(`{"n":3,"c":"x"}`), []byte(`{"n":4,"c":"y"}`), []byte(`{"n":5,"c":"y"}`), []byte(`{"c":"x"}`), []byte(`{"n":9,"c":"xx"}`))
+	if s := r.mustRun(); s.Rows != 3 || s.DeadLetters != 3 {
+		t.Errorf("stats %+v", s)
+	}
+	if got := strings.Join(scanned(t, r.store, "_offset", "c"), " "); got != "1|x 3|y 5|xx" {
+		t.Errorf("rows %s", got)
+	}
+	dead := scanned(t, r.dead, "_offset", "_reason")
+	if len(dead) != 3 || !strings.Contains(dead[0], "check constraint good (n > 2 AND (c LIKE 'x%' OR _offset = 3)) is not true") {
+		t.Errorf("dead letters %q", dead)
+	}
+}
+
+// TestCheckConstraintRefused: a constraint that cannot be evaluated is named, and nothing is written.
+func TestCheckConstraintRefused(t *testing.T) {
+	r := newRig(t, 1)
+	r.partitioned(nil, nullable("n", arrow.PrimitiveTypes.Int64))
+	r.constrained("n > rand()")
+	r.log.append(t, 0, record.None, []byte(`{"n":1}`))
+	_, err := r.run(t.Context())
+	var unsupported *deltalog.UnsupportedError
+	if !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "check constraint good (n > rand(), which cannot be evaluated: the function or operator rand)") {
+		t.Error(err)
+	}
+	if got := scanned(t, r.store, "n"); len(got) != 0 {
+		t.Errorf("rows %q", got)
 	}
 }
 

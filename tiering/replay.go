@@ -222,7 +222,7 @@ func (r *replay) trySettle(ctx context.Context, chunk []letter) error {
 		// COMMIT POINT of the rows.
 		if _, err := r.cfg.CommitTo.of(ctx, r.cfg.Table, deltalog.Commit{
 			ReadVersion: snap.Version(), Incarnation: snap.Metadata().ID, Operation: "WRITE", ReadAll: true,
-			Parameters: map[string]string{"mode": "Append", "replay": "dead letters"}, Adds: adds,
+			Parameters: map[string]string{"mode": "Append", "replay": "dead letters"}, Adds: adds, RowRules: snap.RowRules(),
 			Txns: []deltalog.Txn{{AppID: app + r.cfg.App, Version: last + 1}},
 		}); err != nil {
 			return fmt.Errorf("commit rows: %w", err)

@@ -12,7 +12,7 @@ import (
 )
 
 // A table may have rules for its rows: values of partition columns that its log can hold, columns that may not be
-// null. They are looked at after each batch, a column at a time; when a row breaks one, the rows of the batch are
+// null, check constraints and invariants. They are looked at after each batch, a column at a time; when a row breaks one, the rows of the batch are
 // taken back and it is decoded again with those records as dead letters (I7).
 
 // errRedo says that a batch is to be decoded again, since some of its rows broke a rule.
@@ -36,6 +36,9 @@ type mark struct {
 func (s *session) planRules(dec decode.Decoder) error {
 	system := table.SystemFields(s.t.cfg.Table.Names)
 	s.rules = table.NewRules(s.snap, arrow.NewSchema(append(system, s.payload.Fields()...), nil))
+	if err := s.rules.Unkept(); err != nil {
+		return err
+	}
 	for i := range system {
 		s.ruled = append(s.ruled, source{system: true, index: i})
 	}
@@ -47,7 +50,7 @@ func (s *session) planRules(dec decode.Decoder) error {
 	}
 	t, ok := dec.(decode.Truncater)
 	if c, asks := t.(interface{ CanTruncate() bool }); !ok || asks && !c.CanTruncate() {
-		return &deltalog.UnsupportedError{Write: true, Features: []string{"partition columns of text or time, or NOT NULL columns, with values of this format"}}
+		return &deltalog.UnsupportedError{Write: true, Features: []string{"partition columns of text or time, NOT NULL columns or constraints, with values of this format"}}
 	}
 	return nil
 }

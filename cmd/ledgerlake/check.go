@@ -105,7 +105,7 @@ func checkTable(ctx context.Context, out io.Writer, store *storeFlags, target st
 		return 0, fmt.Errorf("check %s: %w", target, err)
 	}
 	faults := printFindings(out, log)
-	t, err := table.Open(ctx, st, table.Config{})
+	t, err := table.Open(ctx, st, table.Config{Outside: store.open})
 	var unsupported *deltalog.UnsupportedError
 	if err != nil && faults > 0 && ctx.Err() == nil && !errors.As(err, &unsupported) {
 		return faults, nil // its data cannot be looked at, for a reason that was printed

@@ -126,7 +126,7 @@ func (f *sourceFlags) openTable(ctx context.Context, s *stream, at string) error
 	if err != nil {
 		return err
 	}
-	t, err := table.Open(ctx, store, table.Config{Topic: s.topic, Names: names, Logger: f.log})
+	t, err := table.Open(ctx, store, table.Config{Topic: s.topic, Names: names, Logger: f.log, Outside: f.store.open})
 	if err != nil {
 		return fmt.Errorf("open table %s: %w", at, err)
 	}

@@ -262,10 +262,12 @@ func (r *randomTable) file(snap *deltalog.Snapshot) deltalog.Add {
 	r.must(err)
 	if r.rng.IntN(2) == 0 && !strings.ContainsAny(folder, "\x00") {
 		odd := []string{"", "sp ace", "per%20cent", "\u00fc#&?", "[brackets]{}", "plus+", "a=b"}[r.rng.IntN(7)]
-		place := filepath.Join(folder, odd, add.Path)
+		from, err := deltalog.DecodePath(add.Path)
+		r.must(err)
+		place := filepath.Join(folder, odd, filepath.Base(from))
 		if len(folder) < 200 {
 			r.must(os.MkdirAll(filepath.Join(r.path, filepath.Dir(place)), 0o755))
-			r.must(os.Rename(filepath.Join(r.path, add.Path), filepath.Join(r.path, place)))
+			r.must(os.Rename(filepath.Join(r.path, from), filepath.Join(r.path, place)))
 			add.Path = deltalog.EncodePath(place)
 		}
 	}

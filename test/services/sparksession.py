@@ -41,8 +41,14 @@ def session(kafka=False):
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": tempfile.mkdtemp(),
         # Small tables: the default of 200 tasks a shuffle would cost more than the work.
-        "spark.sql.shuffle.partitions": "2",
-        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.sql.adaptive.enabled": "false",
+        # Each query runs once: what compilers make of it would never pay.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.ui.showConsoleProgress": "false",
     }
     if on_s3:
         settings.update(s3_settings())
