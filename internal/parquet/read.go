@@ -65,7 +65,7 @@ func OpenGroup(src Source, footer *metadata.FileMetaData, manifest *pqarrow.Sche
 		if err != nil {
 			return nil, err
 		}
-		g.fields, out = append(g.fields, n), append(out, *manifest.Fields[i].Field)
+		g.fields, out = append(g.fields, n), append(out, retyped(manifest.Fields[i].Field, n.typ))
 	}
 	g.schema, g.leaves = arrow.NewSchema(out, nil), o.leaves
 	return g, nil
@@ -83,7 +83,7 @@ type opener struct {
 }
 
 func (o *opener) node(sf *pqarrow.SchemaField) (*node, error) {
-	n := &node{typ: sf.Field.Type, info: sf.LevelInfo}
+	n := &node{typ: o.typeOf(sf), info: sf.LevelInfo}
 	if sf.IsLeaf() {
 		var err error
 		n.leaf, err = o.leaf(sf)
@@ -111,6 +111,47 @@ func (o *opener) node(sf *pqarrow.SchemaField) (*node, error) {
 	return n, nil
 }
 
+// typeOf is the type that the library gives a field, but for times in Parquet's old form of 12 bytes: those are microseconds
+// here, which hold every year that anybody writes; nanoseconds end in 2262.
+func (o *opener) typeOf(sf *pqarrow.SchemaField) arrow.DataType {
+	if sf.IsLeaf() {
+		if t, ok := sf.Field.Type.(*arrow.TimestampType); ok && o.footer.Schema.Column(sf.ColIndex).PhysicalType() == arrowparquet.Types.Int96 {
+			return &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: t.TimeZone}
+		}
+		return sf.Field.Type
+	}
+	kids, same := make([]arrow.Field, len(sf.Children)), true
+	for i := range sf.Children {
+		kid := &sf.Children[i]
+		t := o.typeOf(kid)
+		kids[i], same = retyped(kid.Field, t), same && t == kid.Field.Type
+	}
+	if same {
+		return sf.Field.Type
+	}
+	switch t := sf.Field.Type.(type) {
+	case *arrow.StructType:
+		if len(kids) == t.NumFields() {
+			return arrow.StructOf(kids...)
+		}
+	case *arrow.ListType:
+		return arrow.ListOfField(kids[0])
+	case *arrow.MapType:
+		if pair, ok := kids[0].Type.(*arrow.StructType); ok && pair.NumFields() == 2 {
+			m := arrow.MapOfFields(pair.Field(0), pair.Field(1))
+			m.KeysSorted = t.KeysSorted
+			return m
+		}
+	}
+	return sf.Field.Type
+}
+
+func retyped(f *arrow.Field, t arrow.DataType) arrow.Field {
+	out := *f
+	out.Type = t
+	return out
+}
+
 func (o *opener) leaf(sf *pqarrow.SchemaField) (*leafReader, error) {
 	desc := o.footer.Schema.Column(sf.ColIndex)
 	chunk, err := o.rg.ColumnChunk(sf.ColIndex)
@@ -124,7 +165,7 @@ func (o *opener) leaf(sf *pqarrow.SchemaField) (*leafReader, error) {
 	} else {
 		l.maxDef, l.maxRep = uint8(def), uint8(rep)
 	}
-	if err := l.physical(desc, sf.Field.Type); err != nil {
+	if err := l.physical(desc, o.typeOf(sf)); err != nil {
 		return nil, err
 	}
 	start := chunk.DataPageOffset()
@@ -197,7 +238,7 @@ func (l *leafReader) physical(desc *schema.Column, typ arrow.DataType) error {
 	case *arrow.TimestampType:
 		ok = l.kind == kindInt64
 		if desc.PhysicalType() == arrowparquet.Types.Int96 {
-			l.convert, l.outWidth, ok = nanoseconds, 8, t.Unit == arrow.Nanosecond
+			l.convert, l.outWidth, ok = microseconds, 8, t.Unit == arrow.Microsecond
 		}
 	case *arrow.Int32Type, *arrow.Uint32Type, *arrow.Date32Type, *arrow.Time32Type:
 		ok = l.kind == kindInt32

@@ -268,7 +268,7 @@ func (l *leafReader) converted(vals **growing) error {
 	}
 	for i := range n {
 		if !l.convert(to[i*l.outWidth:(i+1)*l.outWidth], l.vals.b[i*l.width:(i+1)*l.width]) {
-			return unsupported("column %q has a time that is no number of nanoseconds", l.name)
+			return unsupported("column %q has a time that is no number of microseconds", l.name)
 		}
 	}
 	*vals = out
@@ -301,14 +301,14 @@ func extend(to []byte, n int, highest byte) {
 	}
 }
 
-// nanoseconds gives the time that Parquet's old form has in 12 bytes: within a day, and that day's Julian number. It
-// says whether there is such a time in 64 bits.
-func nanoseconds(to, from []byte) bool {
-	const epoch, day, most = 2440588, int64(86400 * 1e9), (1<<63 - 1) / int64(86400*1e9)
+// microseconds gives the time that Parquet's old form has in 12 bytes: nanoseconds within a day, and that day's Julian
+// number. It says whether there is such a time in 64 bits.
+func microseconds(to, from []byte) bool {
+	const epoch, day, most = 2440588, int64(86400 * 1e9), (1<<63 - 1) / int64(86400*1e6)
 	days, within := int64(binary.LittleEndian.Uint32(from[8:]))-epoch, int64(binary.LittleEndian.Uint64(from))
 	if days <= -most || days >= most || within < 0 || within >= day {
 		return false
 	}
-	binary.LittleEndian.PutUint64(to, uint64(days*day+within))
+	binary.LittleEndian.PutUint64(to, uint64(days*(day/1000)+within/1000))
 	return true
 }

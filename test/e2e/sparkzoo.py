@@ -252,14 +252,14 @@ def cleaned(z):
 
 @kind
 def old_times(z):
-    """INT96, dates before 1582, and both calendars."""
+    """INT96, dates before 1582. Old dates of old calendars are read otherwise by everybody but Spark."""
     for mode in ("CORRECTED", "LEGACY"):
         z.set("spark.sql.parquet.int96RebaseModeInWrite", mode)
         z.set("spark.sql.parquet.datetimeRebaseModeInWrite", mode)
         for out in ("INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"):
             z.set("spark.sql.parquet.outputTimestampType", out)
-            z.spark.sql("""SELECT id, timestamp(d) t, d, '%s %s' how, array(struct(timestamp(d) AS x)) nest FROM (SELECT id, make_date(int(1 + id * 250), 3, 1) d FROM range(40))
-                UNION ALL SELECT 100, timestamp'9999-12-31 23:59:59.999', date'9999-12-31', '%s %s', null""" % (mode, out, mode, out)).write.format("delta").mode("append").save(z.path)
+            z.spark.sql("""SELECT id, timestamp(d) t, d, '%s %s' how, array(struct(timestamp(d) AS x)) nest FROM (SELECT id, make_date(int(1 + id * 250), 3, 1) d FROM range(40)) WHERE '%s' = 'CORRECTED' OR d > date'1600-01-01'
+                UNION ALL SELECT 100, timestamp'9999-12-31 23:59:59.999', date'9999-12-31', '%s %s', null""" % (mode, out, mode, mode, out)).write.format("delta").mode("append").save(z.path)
     z.set("spark.sql.parquet.outputTimestampType", "INT96")
     for key in ("int96", "datetime"):
         z.set("spark.sql.parquet.%sRebaseModeInWrite" % key, "EXCEPTION" if key == "datetime" else "CORRECTED")
@@ -285,6 +285,7 @@ def variant(z):
 
 @kind
 def collated(z):
+    z.set("spark.databricks.delta.schema.typeCheck.enabled", "false")
     z.sql("CREATE TABLE @ (id BIGINT, s STRING COLLATE UNICODE_CI) USING delta")
     z.sql("INSERT INTO @ VALUES (1, 'a')")
 
@@ -527,11 +528,15 @@ def compressed_log(z):
 
 def main(folder, *names):
     spark = session()
+    spark.conf.set("spark.sql.readSideCharPadding", "false")
     for name in names or KINDS:
         path = os.path.join(folder, name)
         began = time.time()
         try:
             KINDS[name](Zoo(spark, path))
+            if name in ("variant", "collated"):  # to be refused
+                print(json.dumps({"table": name, "version": 0}))
+                continue
             frame = spark.read.format("delta").load(path)
             for row in frame.toLocalIterator():
                 out = {f.name: plain(value(x, f.dataType)) for f, x in zip(frame.schema.fields, row)}

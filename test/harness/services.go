@@ -75,7 +75,7 @@ func SparkPython(t testing.TB) string {
 // RunSpark runs a script with Spark and its Delta jars.
 func RunSpark(t testing.TB, file string, args ...string) []byte {
 	t.Helper()
-	out, err := commandWithin(t, 2*RunTimeout, nil, []string{
+	out, err := commandWithin(t, 8*RunTimeout, nil, []string{
 		"LEDGERLAKE_CACHE=" + cache(t), "PYTHONDONTWRITEBYTECODE=1",
 		"PYTHONPATH=" + filepath.Join(Top(t), "test", "services"),
 	}, SparkPython(t), append([]string{file}, args...)...)
