@@ -22,7 +22,6 @@ type syntax struct {
 	lit  token
 	sort string   // of a literal: number, text, true, false, null, date, timestamp, timestamp_ntz; of a cast: the type
 	path []string // of a column
-	not  bool     // LIKE, IN and so on with NOT
 }
 
 // Parse reads an expression.

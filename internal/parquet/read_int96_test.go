@@ -45,7 +45,10 @@ func TestOldTimes(t *testing.T) {
 	}
 	var b bytes.Buffer
 	w := file.NewParquetWriter(&b, root)
-	rg := w.AppendRowGroup()
+	rg, err := w.AppendRowGroupChecked()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i := range 2 {
 		c, err := rg.NextColumn()
 		if err != nil {
