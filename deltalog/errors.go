@@ -37,6 +37,21 @@ var (
 	ErrClosed = errors.New("the Delta log is closed")
 )
 
+// ReplacedError says that another writer put other content in the place of a version that was read or committed here
+// (I5): what the version held is lost. It comes once, from the next look at the table; after it the table is read as it is now.
+type ReplacedError struct {
+	Version Version
+	By      string // engineInfo of what is there now
+}
+
+func (e *ReplacedError) Error() string {
+	by := e.By
+	if by == "" {
+		by = "a writer that does not say its name"
+	}
+	return fmt.Sprintf("version %d of the table was replaced by %s, and what it held is lost: a writer overwrites versions, or the store does not judge; give all writers of the table the same log store", e.Version, by)
+}
+
 // TxnConflictError says that another writer advanced applications that this commit advances too.
 type TxnConflictError struct{ AppIDs []string }
 

@@ -64,6 +64,28 @@ func (l *Log) look(ctx context.Context) (*listing, error) {
 	return found, nil
 }
 
+// replaced says, as a *ReplacedError, that the newest version of a state, a commit, is still there with other content. A
+// table that was made again, or cleaned up behind our back, is no such case.
+func (l *Log) replaced(ctx context.Context, was *state) error {
+	h := was.head
+	if h.key != commitName(was.version) || h.sum == [sha256.Size]byte{} || was.metadata == nil {
+		return nil
+	}
+	data, err := l.store.Get(ctx, h.key)
+	if err != nil || sha256.Sum256(data) == h.sum {
+		return nil
+	}
+	now, err := load(ctx, l.store, was.version, true)
+	if err != nil || now.metadata.ID != was.metadata.ID {
+		return nil
+	}
+	out := &ReplacedError{Version: was.version}
+	if a, err := parseCommit(data, h.key); err == nil && a.info != nil {
+		out.By = a.info.EngineInfo
+	}
+	return out
+}
+
 // file finds a commit or a part of a complete checkpoint by its key.
 func (l *listing) file(key string) (logFile, bool) {
 	for _, f := range l.commits {

@@ -184,7 +184,8 @@ func (l *Log) refresh(ctx context.Context) (*Snapshot, error) {
 	if _, closed := l.current(); closed {
 		return nil, ErrClosed
 	}
-	if l.state != nil {
+	var replaced error
+	if was := l.state; was != nil {
 		err := l.advance(ctx)
 		if err == nil {
 			return l.cut(), nil
@@ -196,6 +197,9 @@ func (l *Log) refresh(ctx context.Context) (*Snapshot, error) {
 		if errors.As(err, &u) {
 			return nil, err
 		}
+		if replaced = l.replaced(ctx, was); replaced != nil {
+			l.cfg.Logger.Error("a version of the table was replaced", "table", l.store.URL(), "error", replaced)
+		}
 	}
 	s, err := load(ctx, l.store, -1, l.cfg.NoFiles)
 	if err != nil {
@@ -203,6 +207,9 @@ func (l *Log) refresh(ctx context.Context) (*Snapshot, error) {
 	}
 	l.sawCheckpoint(s.base)
 	l.state = s
+	if replaced != nil { // once: whoever asks again goes on with what is there now
+		return nil, replaced
+	}
 	return l.cut(), nil
 }
 
