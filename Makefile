@@ -28,6 +28,7 @@ TIME    ?= 1s
 FUZZTIME ?= 20s
 SEEDS   ?= 20000
 SOAK    ?= 30m
+MINUTES ?= 10
 
 # The services of test/ read these.
 export LEDGERLAKE_CACHE := $(CACHE)
@@ -109,12 +110,12 @@ micro: ## Go benchmarks: PKG=./record BENCH=regexp COUNT=6
 
 # Scenarios whose peers are not installed run without them, and the page says which sides ran.
 .PHONY: bench
-bench: build services ## the scenarios of `ledgerlake bench`, short (about ten minutes), and their page in .cache/bench/page
-	@test/services/bench.sh $(CACHE)/bench
+bench: build services ## the scenarios of `ledgerlake bench`, the most telling first, within MINUTES (10), and their page in .cache/bench/page; REFERENCE_BIN=path of kafka-delta-ingest, to run it beside
+	@test/services/bench.sh $(CACHE)/bench --time $(MINUTES)
 
 .PHONY: bench-full
-bench-full: build services ## the same at full length (hours); REFERENCE_BIN=path of kafka-delta-ingest, to run it beside
-	@BENCH_FULL=1 test/services/bench.sh $(CACHE)/bench
+bench-full: build services ## all cases at full length (hours)
+	@test/services/bench.sh $(CACHE)/bench --full
 
 # Old and new run in turn, so that a machine that gets slower does so for both.
 .PHONY: bench-compare

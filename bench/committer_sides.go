@@ -47,41 +47,15 @@ func (s *commitStore) open(ctx context.Context, url string) (objstore.Store, err
 func commitStores(ctx context.Context, r *Report, scratch string) ([]*commitStore, func(), error) {
 	py, _ := pythonOf("venv")
 	out := []*commitStore{{name: "folder", root: filepath.Join(scratch, "lake"), py: py}}
-	server, ok := installed("bin", "versitygw")
+	node, stop, ok, err := startS3(ctx, scratch, false)
+	if err != nil {
+		return nil, nil, err
+	}
 	if !ok {
 		r.missing("the S3 server versitygw, and so what writes to it,")
 		return out, func() {}, nil
 	}
-	data := filepath.Join(scratch, "s3")
-	addr, err := freeAddr()
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := os.MkdirAll(filepath.Join(data, "lake"), 0o755); err != nil {
-		return nil, nil, fmt.Errorf("make bucket: %w", err)
-	}
-	cmd := exec.Command(server, "--port", addr, "--access", "benchkey", "--secret", "benchsecret", "--region", "us-east-1", "--quiet", "posix", data)
-	if err := cmd.Start(); err != nil {
-		return nil, nil, fmt.Errorf("start versitygw: %w", err)
-	}
-	stop := func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }
-	for try := 0; ; try++ {
-		c, err := net.DialTimeout("tcp", addr, time.Second)
-		if err == nil {
-			_ = c.Close()
-			break
-		}
-		if try > 100 || ctx.Err() != nil {
-			stop()
-			return nil, nil, fmt.Errorf("versitygw does not listen: %w", err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	endpoint := "http://" + addr
-	s3 := &commitStore{name: "versitygw", root: "s3://lake", py: py,
-		opts: openstore.Options{S3Endpoint: endpoint, S3Region: "us-east-1", S3PathStyle: true, S3AccessKey: "benchkey", S3SecretKey: "benchsecret"},
-		env: []string{"AWS_ENDPOINT_URL=" + endpoint, "AWS_ACCESS_KEY_ID=benchkey", "AWS_SECRET_ACCESS_KEY=benchsecret", "AWS_REGION=us-east-1",
-			"AWS_ALLOW_HTTP=true", "AWS_EC2_METADATA_DISABLED=true"}}
+	s3 := &commitStore{name: "versitygw", root: "s3://lake", py: py, opts: node.opts, env: node.env}
 	locked, stopLock, err := withLockTable(r, s3, scratch)
 	if err != nil {
 		stop()

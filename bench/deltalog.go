@@ -341,9 +341,25 @@ func millionFiles(ctx context.Context, r *Report, adds int) error {
 		return err
 	}
 	s.MaxMB = float64(int64(peak.Load())-int64(before.HeapInuse)) / 1e6
+	if s.FileBytes, err = sizeOf(filepath.Join(root, "_delta_log", "*.checkpoint*.parquet")); err != nil {
+		return err
+	}
 	r.Samples = append(r.Samples, s)
 	r.atMost(fmt.Sprintf("checkpoint of %d files: heap beside the snapshot, MB, half of it garbage not yet collected", adds), float64(before.HeapInuse)/1e6+64, s.MaxMB)
 	return checkCheckpoint(ctx, root, adds)
+}
+
+// sizeOf is the size of the files of a pattern together.
+func sizeOf(pattern string) (sum int64, err error) {
+	names, err := filepath.Glob(pattern)
+	for _, name := range names {
+		info, fault := os.Stat(name)
+		if fault != nil {
+			return sum, fault
+		}
+		sum += info.Size()
+	}
+	return sum, err
 }
 
 // checkCheckpoint reads the table from nothing but its checkpoint.

@@ -9,18 +9,19 @@
 //
 // # Files
 //
-//	events.go    the deterministic event generator
-//	report.go    samples, goals, and the JSON and text forms of a report
-//	page.go      a page of several reports, with plots (plot.go) and an estimate of costs (cost.go)
-//	machine.go   what machine this is, CPU time
-//	log.go       scenario log: append to the embedded log beside plain sequential writes
-//	tiering.go   scenario tiering: log to table beside the same pipeline written plainly
-//	deltalog.go  scenario deltalog: a Delta log becomes a snapshot, beside encoding/json, delta-rs and DuckDB
-//	committer.go scenario committer: small commits of many writers, through a group, directly, and with delta-rs
-//	ingest.go    scenario ingest: a real Kafka to Delta, beside the daemon kafka-delta-ingest: cases; ingest_sides.go, ingest_run.go,
-//	             ingest_goals.go; shapes.go (messages), kafka.go (the topic and its load), child.go (a program that is
-//	             measured from outside), follow.go (when records are in the table)
-//	broker.go    scenario broker: the Kafka port beside a real Kafka: produce, consume, latency, memory, start; broker_sides.go, broker_goals.go
-//	foreign.go   other engines, in processes of their own
-//	plain.go     the plain pipeline: encoding/json maps, arrow-go builders and defaults
+//	scenarios.go   what there is to measure, as data; config.go, report.go (samples, goals, JSON and text), machine.go
+//	page.go        a page of several reports: aims.go (the goals of the issues), plot.go, cost.go (a terabyte), cost_model.go (on paper)
+//	ingest.go      scenario ingest: a real Kafka to Delta, beside the daemon kafka-delta-ingest: ingest_cases.go, ingest_sides.go,
+//	               ingest_peers.go, ingest_run.go (a drain, and whether its table is right), ingest_rate.go (a load that comes meanwhile,
+//	               an outage), ingest_goals.go; shapes.go and shapes_more.go (messages), events.go, kafka.go (the topic and its load), lake.go and
+//	               s3.go (where tables lie), child.go and fleet.go (programs that are measured from outside), follow.go (when records are there)
+//	deployments.go scenario deployments: how small a box holds a rate; box.go (control groups)
+//	log.go         scenario log: append to the embedded log beside plain sequential writes
+//	tiering.go     scenario tiering: log to table beside the same pipeline written plainly (plain.go)
+//	replay.go      scenario replay: a table into Arrow: replay_engines.go, replay_lookup.go, replay_seam.go, replay_workers.go
+//	deltalog.go    scenario deltalog: a Delta log becomes a snapshot, beside encoding/json, delta-rs and DuckDB (foreign.go)
+//	committer.go   scenario committer: small commits of many writers: committer_sides.go, committer_cases.go, committer_delay.go
+//	broker.go      scenario broker: the Kafka port beside a real Kafka: broker_sides.go, broker_goals.go
+//	pulsar.go      scenario pulsar: a real Pulsar to Delta and back
+//	installed.go   what `make services` has installed
 package bench

@@ -98,11 +98,11 @@ func filledTopic(ctx context.Context, s shape, records int, at string) (_ *local
 
 // drainAsItIs moves the log into a new table of the daemon's kind and checks its number of rows.
 func drainAsItIs(ctx context.Context, log *local.Log, s shape, at string, records int64) error {
-	if err := createPlainTable(ctx, s, logTopic, at); err != nil {
-		return err
-	}
 	store, err := dir.Open(dir.Config{Root: at, FS: vfs.OS()})
 	if err != nil {
+		return err
+	}
+	if err := createPlainTable(ctx, s, logTopic, store); err != nil {
 		return err
 	}
 	t, err := table.Open(ctx, store, table.Config{})

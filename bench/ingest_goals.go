@@ -14,12 +14,15 @@ func ingestNotes(cfg Config) []string {
 	return notes
 }
 
-// ingestGoals are those of the ingest issue, for each case where the daemon ran.
+// ingestGoals are those of the ingest issue, for each case that it names where the daemon ran.
 func ingestGoals(r *Report, cases []ingestCase) {
 	perSecond := func(s Sample) float64 { return float64(s.Records) / s.Seconds }
 	perCPU := func(s Sample) float64 { return float64(s.Records) / max(s.CPUSeconds, 1e-9) }
 	memory := func(s Sample) float64 { return s.MaxMB }
 	for _, c := range cases {
+		if !c.goals {
+			continue
+		}
 		ours, daemon := "ledgerlake, "+c.title(), "kafka-delta-ingest, "+c.title()
 		if c.rate > 0 {
 			if p50 := r.median(ours, func(s Sample) float64 { return s.P50 }); p50 > 0 && c.latency == 1 {

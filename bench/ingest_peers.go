@@ -23,9 +23,9 @@ func deltaRSSide() (ingestSide, bool) {
 	python, ok := pythonOf("venv")
 	return ingestSide{
 		name: "delta-rs loop", binary: python, create: createPlainTable, foreign: true, only: smokeDrains,
-		args: func(w *ingestWork, load *topicLoad, dir string) []string {
+		args: func(w *ingestWork, load *topicLoad, table string) []string {
 			ends, _ := json.Marshal(load.ends()) // a map of numbers
-			return append([]string{"-c", deltaRSLoop, w.node.addr, load.topic, dir, ingestApp, strconv.Itoa(w.latency), string(ends)}, w.webFlag()...)
+			return append([]string{"-c", deltaRSLoop, w.node.addr, load.topic, w.lake.url(table), ingestApp, strconv.Itoa(w.latency), string(ends)}, w.webFlag()...)
 		},
 	}, ok
 }
@@ -49,7 +49,8 @@ func sparkSide() (ingestSide, bool) {
 	return ingestSide{
 		name: "Spark Structured Streaming", binary: filepath.Join(found[0], "bin", "spark-submit"), create: createPlainTable,
 		foreign: true, ends: true, only: smokeDrains, env: []string{"PYSPARK_PYTHON=" + python, "SPARK_LOCAL_IP=127.0.0.1"},
-		args: func(w *ingestWork, load *topicLoad, dir string) []string {
+		args: func(w *ingestWork, load *topicLoad, table string) []string {
+			dir := w.lake.path(table)
 			script := dir + ".py"
 			_ = os.WriteFile(script, []byte(sparkStream), 0o644) // spark-submit names it when it is not there
 			return append([]string{

@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
-	"github.com/ledgerlake/ledgerlake/internal/vfs"
-	"github.com/ledgerlake/ledgerlake/objstore/dir"
+	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/table"
 )
 
@@ -17,8 +15,8 @@ import (
 type ingestSide struct {
 	name    string
 	binary  string
-	args    func(w *ingestWork, load *topicLoad, dir string) []string // nil: runs in this process
-	create  func(ctx context.Context, s shape, topic, dir string) error
+	args    func(w *ingestWork, load *topicLoad, table string) []string // nil: runs in this process
+	create  func(ctx context.Context, s shape, topic string, at objstore.Store) error
 	env     []string
 	only    func(ingestCase) bool // nil: all cases
 	foreign bool                  // not this program
@@ -37,14 +35,14 @@ func ingestSides(cfg Config) (sides []ingestSide, absent []string, err error) {
 		self = cfg.OwnBin
 	}
 	sides = []ingestSide{
-		{name: "ledgerlake", binary: self, args: daemonArgs, create: createPlainTable},
-		{name: "ledgerlake keeping raw", binary: self, args: ownArgs, create: createOwnTable, only: func(c ingestCase) bool { return c.shape != "web" }},
+		{name: sideOurs, binary: self, args: lineArgs, create: createPlainTable},
+		{name: "ledgerlake keeping raw", binary: self, args: ownArgs, create: createOwnTable, only: keepsRaw},
 	}
 	if cfg.ReferenceBin != "" {
 		if _, err := os.Stat(cfg.ReferenceBin); err != nil {
 			return nil, nil, fmt.Errorf("reference daemon: %w", err)
 		}
-		sides = append(sides, ingestSide{name: "kafka-delta-ingest", binary: cfg.ReferenceBin, args: daemonArgs, create: createPlainTable, env: []string{"RUST_LOG=error"}, foreign: true})
+		sides = append(sides, ingestSide{name: sideDaemon, binary: cfg.ReferenceBin, args: daemonArgs, create: createPlainTable, env: []string{"RUST_LOG=error"}, foreign: true})
 	}
 	for _, peer := range []func() (ingestSide, bool){deltaRSSide, sparkSide} {
 		if side, ok := peer(); ok {
@@ -53,34 +51,47 @@ func ingestSides(cfg Config) (sides []ingestSide, absent []string, err error) {
 			absent = append(absent, side.name)
 		}
 	}
-	return append(sides, ingestSide{name: "plain", only: func(c ingestCase) bool { return c.shape != "web" }}), absent, nil
+	return append(sides, ingestSide{name: "plain", only: keepsRaw}), absent, nil
 }
+
+func keepsRaw(c ingestCase) bool { return c.raw }
+
+// sideDaemon is the daemon among the sides.
+const sideDaemon = "kafka-delta-ingest"
 
 // daemonArgs are those of kafka-delta-ingest, which this program takes too: the same line for both. The batch size is
 // above the daemon's default of 5,000, so that it has less to do a message.
-func daemonArgs(w *ingestWork, load *topicLoad, dir string) []string {
+func daemonArgs(w *ingestWork, load *topicLoad, table string) []string {
 	args := []string{
-		"ingest", load.topic, dir, "--kafka", w.node.addr, "--app_id", ingestApp, "--consumer_group", filepath.Base(dir), // a group of its own: an earlier run may have left members
+		"ingest", load.topic, w.lake.url(table), "--kafka", w.node.addr, "--app_id", ingestApp, "--consumer_group", table, // a group of its own: an earlier run may have left members
 		"--auto_offset_reset", "earliest", "--allowed_latency", strconv.Itoa(w.latency), "--max_messages_per_batch", "10000",
 	}
 	for _, t := range w.kind.transforms {
 		args = append(args, "--transform", t)
 	}
+	if w.kind.avro != "" {
+		args = append(args, "--soe-avro", w.schemaFile())
+	}
+	if w.outage > 0 {
+		args = append(args, "--kafka_setting", "session.timeout.ms=10000")
+	}
 	return args
 }
 
+// lineArgs are daemonArgs and the address of the store, which the daemon takes from the environment alone.
+func lineArgs(w *ingestWork, load *topicLoad, table string) []string {
+	return append(daemonArgs(w, load, table), w.lake.args...)
+}
+
 // ownArgs are those of this program's own form: the table has the system columns and the raw records.
-func ownArgs(w *ingestWork, load *topicLoad, dir string) []string {
-	return []string{"ingest", "--brokers", w.node.addr, "--topic", load.topic, "--table", dir, "--app", ingestApp, "--flush-age", strconv.Itoa(w.latency) + "s"}
+func ownArgs(w *ingestWork, load *topicLoad, table string) []string {
+	args := []string{"ingest", "--brokers", w.node.addr, "--topic", load.topic, "--table", w.lake.url(table), "--app", ingestApp, "--flush-age", strconv.Itoa(w.latency) + "s"}
+	return append(args, w.lake.args...)
 }
 
 // createPlainTable makes a table with the columns of the messages and no more, as the daemon needs it.
-func createPlainTable(ctx context.Context, s shape, _, at string) error {
+func createPlainTable(ctx context.Context, s shape, _ string, store objstore.Store) error {
 	columns, err := s.columns()
-	if err != nil {
-		return err
-	}
-	store, err := dir.Open(dir.Config{Root: at, FS: vfs.OS()})
 	if err != nil {
 		return err
 	}
@@ -92,16 +103,12 @@ func createPlainTable(ctx context.Context, s shape, _, at string) error {
 }
 
 // createOwnTable makes a table as this program makes them.
-func createOwnTable(ctx context.Context, s shape, topic, at string) error {
+func createOwnTable(ctx context.Context, s shape, topic string, store objstore.Store) error {
 	columns, err := s.columns()
 	if err != nil {
 		return err
 	}
 	payload, err := deltalog.ToArrow(columns)
-	if err != nil {
-		return err
-	}
-	store, err := dir.Open(dir.Config{Root: at, FS: vfs.OS()})
 	if err != nil {
 		return err
 	}

@@ -64,6 +64,7 @@ type topicLoad struct {
 	topic      string
 	partitions int
 	next       func([]byte) []byte
+	again      func() func([]byte) []byte // from the first message on
 	id         func([]byte) []byte
 	producer   *kafka.Producer
 
@@ -73,12 +74,16 @@ type topicLoad struct {
 	sent  [][]time.Time // when a record was handed to the producer, by partition and offset
 }
 
-func newLoad(ctx context.Context, k *kafkaNode, topic string, partitions int, s shape, seed uint64) (*topicLoad, error) {
-	p, err := kafka.NewProducer(ctx, kafka.ProducerConfig{Config: kafka.Config{Brokers: []string{k.addr}}})
+// newLoad begins a load of the case's messages.
+func (w *ingestWork) newLoad(ctx context.Context, topic string) (*topicLoad, error) {
+	p, err := kafka.NewProducer(ctx, kafka.ProducerConfig{Config: kafka.Config{Brokers: []string{w.node.addr}}, Codec: w.codec})
 	if err != nil {
 		return nil, err
 	}
-	return &topicLoad{topic: topic, partitions: partitions, next: s.make(seed), id: s.id, producer: p, sent: make([][]time.Time, partitions)}, nil
+	return &topicLoad{
+		topic: topic, partitions: w.partitions, next: w.kind.make(w.Seed), again: func() func([]byte) []byte { return w.kind.make(w.Seed) },
+		id: w.kind.id, producer: p, sent: make([][]time.Time, w.partitions),
+	}, nil
 }
 
 // send sends n more messages; flush waits for them.
@@ -113,6 +118,19 @@ func (l *topicLoad) ends() map[int32]int64 {
 		}
 	}
 	return out
+}
+
+// upTo is the content of the first messages of each partition, up to the offsets at.
+func (l *topicLoad) upTo(at map[int32]int64) (want content) {
+	next, value := l.again(), []byte(nil)
+	for i := range l.want.records {
+		value = next(value[:0])
+		last, ok := at[int32(i%int64(l.partitions))]
+		if ok && i/int64(l.partitions) <= last {
+			want.add(l.id(value))
+		}
+	}
+	return want
 }
 
 // since gives for the offsets [from, to] of a partition how long before now they were sent.

@@ -15,7 +15,8 @@ import (
 
 // PageInfo is what a page of results says beside the results.
 type PageInfo struct {
-	Prices Prices // of the estimate of costs
+	Prices Prices   // of the estimate of costs
+	Notes  []string // lines at the top, such as what was left out
 }
 
 // measureKind is one thing that a page shows of samples.
@@ -71,13 +72,20 @@ func WritePage(dir string, reports []*Report, info PageInfo) error {
 	if len(reports) == 0 {
 		return errors.New("no reports")
 	}
+	reports = joined(reports)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	var page bytes.Buffer
-	fmt.Fprintf(&page, "# Benchmarks, %s\n\nEvery figure is a median; samples are in the JSON files beside this page.\n", reports[0].Time.Format("2006-01-02"))
-	page.WriteString("Bars compare within a group, whiskers are the least and the most of the runs. `ledgerlake bench` makes the reports, `ledgerlake bench report` this page.\n")
-	writeGoals(&page, reports)
+	fmt.Fprintf(&page, "# Benchmarks, %s\n\nMedians; the samples are in the JSON files beside this page. Bars compare within a group, whiskers are the least and the most of the runs.\n",
+		reports[0].Time.Format("2006-01-02"))
+	for _, note := range info.Notes {
+		fmt.Fprintf(&page, "- %s\n", note)
+	}
+	if err := writeRatios(&page, dir, reports); err != nil {
+		return err
+	}
+	writeAims(&page, reports)
 	for i, r := range reports {
 		name := r.Scenario
 		if slices.ContainsFunc(reports[:i], func(o *Report) bool { return o.Scenario == name }) {
@@ -87,21 +95,88 @@ func WritePage(dir string, reports []*Report, info PageInfo) error {
 			return err
 		}
 	}
-	writeCosts(&page, reports, info.Prices)
+	if err := writeCosts(&page, reports, info.Prices); err != nil {
+		return err
+	}
 	return os.WriteFile(filepath.Join(dir, "README.md"), page.Bytes(), 0o644)
 }
 
-// writeGoals lists all goals, met or not.
-func writeGoals(page *bytes.Buffer, reports []*Report) {
-	page.WriteString("\n## Goals\n\n| scenario | goal | want | got | |\n|---|---|---:|---:|---|\n")
+// joined makes one report of those that are parts of one: the same scenario, program and machine, and other cases.
+func joined(reports []*Report) (out []*Report) {
 	for _, r := range reports {
-		for _, g := range r.Goals {
-			verdict := "met"
-			if !g.Met {
-				verdict = "**missed**"
-			}
-			fmt.Fprintf(page, "| %s | %s | %s | %s | %s |\n", r.Scenario, g.Name, short(g.Want), short(g.Got), verdict)
+		i := slices.IndexFunc(out, func(o *Report) bool {
+			return o.Scenario == r.Scenario && o.Commit == r.Commit && o.Machine == r.Machine &&
+				!slices.ContainsFunc(r.cases(), func(c string) bool { return o.runs(c) > 0 })
+		})
+		if i < 0 {
+			out = append(out, r)
+			continue
 		}
+		o := *out[i]
+		o.Samples, o.Goals = slices.Concat(o.Samples, r.Samples), slices.Concat(o.Goals, r.Goals)
+		for _, n := range r.Notes {
+			if !slices.Contains(o.Notes, n) {
+				o.Notes = append(slices.Clone(o.Notes), n)
+			}
+		}
+		out[i] = &o
+	}
+	return out
+}
+
+// writeRatios draws how many times the daemon's figures ours are, in every drain in which both ran.
+func writeRatios(page *bytes.Buffer, dir string, reports []*Report) error {
+	var groups []barGroup
+	for _, r := range reports {
+		if r.Scenario == "ingest" {
+			groups = append(groups, r.ratios()...)
+		}
+	}
+	if len(groups) == 0 {
+		return nil
+	}
+	var plot bytes.Buffer
+	if err := writePlot(&plot, "ledgerlake beside kafka-delta-ingest, times its records", groups, true); err != nil {
+		return err
+	}
+	page.WriteString("\n![ledgerlake beside kafka-delta-ingest](ratios.svg)\n")
+	return os.WriteFile(filepath.Join(dir, "ratios.svg"), plot.Bytes(), 0o644)
+}
+
+// ratios are those of the drains in which the daemon ran.
+func (r *Report) ratios() (groups []barGroup) {
+	for _, name := range r.cases() {
+		side, work := splitCase(name)
+		daemon := sideDaemon + ", " + work
+		if side != sideOurs || r.runs(daemon) == 0 || r.median(name, func(s Sample) float64 { return s.P50 }) > 0 {
+			continue
+		}
+		g := barGroup{title: work}
+		for _, m := range pageMeasures[:2] {
+			if theirs := r.median(daemon, m.of); theirs > 0 {
+				v := r.median(name, m.of) / theirs
+				g.bars = append(g.bars, bar{label: m.name[len("records "):], value: v, ours: true, valueAsShown: short(v) + " x"})
+			}
+		}
+		if len(g.bars) > 0 {
+			groups = append(groups, g)
+		}
+	}
+	return groups
+}
+
+// writeGoals lists the goals of a scenario, met or not.
+func writeGoals(page *bytes.Buffer, r *Report) {
+	if len(r.Goals) == 0 {
+		return
+	}
+	page.WriteString("\n| goal | want | got | |\n|---|---:|---:|---|\n")
+	for _, g := range r.Goals {
+		verdict := "met"
+		if !g.Met {
+			verdict = "**missed**"
+		}
+		fmt.Fprintf(page, "| %s | %s | %s | %s |\n", g.Name, short(g.Want), short(g.Got), verdict)
 	}
 }
 
@@ -118,14 +193,19 @@ func writeScenario(page *bytes.Buffer, dir, name string, r *Report) error {
 	if err := errors.Join(r.WriteJSON(f), f.Close()); err != nil {
 		return err
 	}
+	plotted := r
+	if r.Scenario == "deployments" {
+		plotted = r.boxes()
+		writeBoxes(page, r)
+	}
 	for i, m := range pageMeasures {
-		groups := r.groups(m)
+		groups := plotted.groups(m)
 		if len(groups) == 0 {
 			continue
 		}
 		file := fmt.Sprintf("%s-%d.svg", name, i)
 		var plot bytes.Buffer
-		if err := writePlot(&plot, r.Scenario+": "+m.name, groups); err != nil {
+		if err := writePlot(&plot, r.Scenario+": "+m.name, groups, false); err != nil {
 			return err
 		}
 		if err := os.WriteFile(filepath.Join(dir, file), plot.Bytes(), 0o644); err != nil {
@@ -133,7 +213,9 @@ func writeScenario(page *bytes.Buffer, dir, name string, r *Report) error {
 		}
 		fmt.Fprintf(page, "\n![%s: %s](%s)\n", r.Scenario, m.name, file)
 	}
-	page.WriteString("\n<details><summary>All figures</summary>\n\n```\n")
+	page.WriteString("\n<details><summary>All figures and goals</summary>\n")
+	writeGoals(page, r)
+	page.WriteString("\n```\n")
 	if err := r.WriteText(page); err != nil {
 		return err
 	}

@@ -1,10 +1,12 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"io"
 	"math"
+	"slices"
 )
 
 // bar is one measured thing of a plot, with the range of its samples.
@@ -20,6 +22,13 @@ type bar struct {
 type barGroup struct {
 	title string
 	bars  []bar
+}
+
+func (g barGroup) longest() (v float64) {
+	for _, b := range g.bars {
+		v = max(v, b.high, b.value)
+	}
+	return v
 }
 
 const (
@@ -40,8 +49,8 @@ text{font:12px ui-sans-serif,system-ui,sans-serif;fill:#24292f}
 </style>`
 
 // writePlot draws horizontal bars, a group below the other; the longest bar of each group fills the width, so lengths
-// compare within a group only. Whiskers are the least and the most of the samples.
-func writePlot(w io.Writer, title string, groups []barGroup) error {
+// compare within a group only, unless all have one scale. Whiskers are the least and the most of the samples.
+func writePlot(w io.Writer, title string, groups []barGroup, oneScale bool) error {
 	height := 34
 	for _, g := range groups {
 		height += groupHeader + len(g.bars)*(barHeight+barGap)
@@ -55,9 +64,9 @@ func writePlot(w io.Writer, title string, groups []barGroup) error {
 	for _, g := range groups {
 		out.printf(`<text class="group" x="0" y="%d">%s</text>`+"\n", y+14, html.EscapeString(g.title))
 		y += groupHeader
-		longest := 0.0
-		for _, b := range g.bars {
-			longest = max(longest, b.high, b.value)
+		longest := g.longest()
+		if oneScale {
+			longest = slices.MaxFunc(groups, func(a, b barGroup) int { return cmp.Compare(a.longest(), b.longest()) }).longest()
 		}
 		for _, b := range g.bars {
 			drawBar(out, b, y, longest)

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -28,6 +30,11 @@ type Sample struct {
 	P50 float64 `json:"p50,omitempty"`
 	P95 float64 `json:"p95,omitempty"`
 	P99 float64 `json:"p99,omitempty"`
+
+	StartMS  float64          `json:"startMs,omitempty"`  // from the start of the program until a first record is in the table
+	Requests map[string]int64 `json:"requests,omitempty"` // of the object store, by kind, for the making and the filling of the table
+	CPULimit float64          `json:"cpuLimit,omitempty"` // processors that the program was allowed
+	Failed   string           `json:"failed,omitempty"`   // why the run did not do what was asked; a sample of a limit, not of speed
 }
 
 // Goal is one aim of a scenario with what was measured.
@@ -117,6 +124,27 @@ func (r *Report) median(name string, f func(Sample) float64) float64 {
 func perSecond(s Sample) float64    { return float64(s.Bytes) / 1e6 / s.Seconds }
 func perCPUSecond(s Sample) float64 { return float64(s.Bytes) / 1e6 / max(s.CPUSeconds, 1e-9) }
 
+// remarks is what else the samples of a case say.
+func (r *Report) remarks(name string) string {
+	var out []string
+	if ms := r.median(name, func(s Sample) float64 { return s.StartMS }); ms > 0 {
+		out = append(out, fmt.Sprintf("first record after %.1f s", ms/1000))
+	}
+	for _, s := range r.Samples {
+		if s.Case != name {
+			continue
+		}
+		for _, kind := range slices.Sorted(maps.Keys(s.Requests)) {
+			out = append(out, fmt.Sprintf("%d %s", s.Requests[kind], kind))
+		}
+		if s.Failed != "" {
+			out = append(out, "FAILED: "+s.Failed)
+		}
+		break
+	}
+	return strings.Join(out, ", ")
+}
+
 // WriteJSON writes the report as one JSON object.
 func (r *Report) WriteJSON(w io.Writer) error {
 	enc := json.NewEncoder(w)
@@ -128,7 +156,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 func (r *Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "scenario %s on %s\n", r.Scenario, r.Machine)
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "case\truns\tMB/s median\tmin..max\tMB per CPU s\trecords/s\tmax MB\tfiles\twaited ms, p50/p95/p99")
+	fmt.Fprintln(tw, "case\truns\tMB/s median\tmin..max\tMB per CPU s\trecords/s\tmax MB\tfiles\twaited ms, p50/p95/p99\t")
 	for _, c := range r.cases() {
 		lo, hi := r.bounds(c, perSecond)
 		n := r.runs(c)
@@ -143,8 +171,8 @@ func (r *Report) WriteText(w io.Writer) error {
 		if p50 := r.median(c, func(s Sample) float64 { return s.P50 }); p50 > 0 {
 			visible = fmt.Sprintf("%.1f/%.1f/%.1f", p50, r.median(c, func(s Sample) float64 { return s.P95 }), r.median(c, func(s Sample) float64 { return s.P99 }))
 		}
-		fmt.Fprintf(tw, "%s\t%d\t%.0f\t%.0f..%.0f\t%.0f\t%.0f\t%s\t%s\t%s\n", c, n, r.median(c, perSecond), lo, hi,
-			r.median(c, perCPUSecond), r.median(c, func(s Sample) float64 { return float64(s.Records) / s.Seconds }), memory, files, visible)
+		fmt.Fprintf(tw, "%s\t%d\t%.0f\t%.0f..%.0f\t%.0f\t%.0f\t%s\t%s\t%s\t%s\n", c, n, r.median(c, perSecond), lo, hi,
+			r.median(c, perCPUSecond), r.median(c, func(s Sample) float64 { return float64(s.Records) / s.Seconds }), memory, files, visible, r.remarks(c))
 	}
 	if err := tw.Flush(); err != nil {
 		return err

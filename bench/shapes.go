@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ledgerlake/ledgerlake/decode"
@@ -16,10 +18,12 @@ import (
 type shape struct {
 	name       string
 	about      string
-	unique     string   // a string column whose values tell the records apart
-	partition  []string // columns that divide the table
-	transforms []string // in kafka-delta-ingest's grammar
-	fields     string   // columns as a Delta schema; empty: those of a sample
+	unique     string                      // a string column whose values tell the records apart
+	partition  []string                    // columns that divide the table: none, or one of texts
+	divides    func(message []byte) []byte // its value
+	transforms []string                    // in kafka-delta-ingest's grammar
+	fields     string                      // columns as a Delta schema; empty: those of a sample
+	avro       string                      // schema of values that are single Avro objects; empty: JSON
 	make       func(seed uint64) func(buf []byte) []byte
 }
 
@@ -28,16 +32,19 @@ func shapes() []shape {
 	return []shape{
 		{
 			name: "web", about: "229 bytes: the web requests of kafka-delta-ingest's own example, with the transforms of its README",
-			unique: "uuid", partition: []string{"date"}, fields: webFields, make: webRequests,
-			transforms: []string{
-				"date: substr(meta.producer.timestamp, `0`, `10`)", "meta.kafka.offset: kafka.offset",
-				"meta.kafka.partition: kafka.partition", "meta.kafka.topic: kafka.topic",
-			},
+			unique: "uuid", partition: []string{"date"}, divides: func(m []byte) []byte { return textOf(m, "timestamp")[:10] }, fields: webFields, make: webRequests(0), transforms: webTransforms,
+		},
+		{
+			name: "web100", about: "241 bytes: the same with a column of 100 values, by which the table is divided",
+			unique: "uuid", partition: []string{"site"}, divides: func(m []byte) []byte { return textOf(m, "site") }, fields: webSiteFields, make: webRequests(100), transforms: webTransforms,
 		},
 		{name: "event", about: "690 bytes: shop events, 19 columns with two levels of objects and a list", unique: "event_id", make: shopEvents(165, false)},
 		{name: "shuffled", about: "690 bytes: shop events, keys of each message in another order", unique: "event_id", make: shopEvents(165, true)},
 		{name: "event2k", about: "2 KB: shop events with a long text", unique: "event_id", make: shopEvents(1500, false)},
 		{name: "event3k", about: "3 KB: shop events with a longer text", unique: "event_id", make: shopEvents(2500, false)},
+		{name: "event1k", about: "1.2 KB: shop events with a text", unique: "event_id", make: shopEvents(680, false)},
+		{name: "wide", about: "1 KB: 40 columns, half of them in four objects, two levels deep", unique: "id", make: wideMessages},
+		{name: "avro", about: "190 bytes: web requests as single Avro objects, 8 columns", unique: "uuid", fields: avroFields, avro: avroSchema, make: avroRequests},
 	}
 }
 
@@ -50,6 +57,14 @@ func shapeOf(name string) (shape, error) {
 	}
 	return shape{}, fmt.Errorf("bench: no message shape %q", name)
 }
+
+var webTransforms = []string{
+	"date: substr(meta.producer.timestamp, `0`, `10`)", "meta.kafka.offset: kafka.offset",
+	"meta.kafka.partition: kafka.partition", "meta.kafka.topic: kafka.topic",
+}
+
+// webSiteFields are webFields and the site.
+var webSiteFields = strings.TrimSuffix(webFields, "]}") + `,{"name":"site","type":"string","nullable":true,"metadata":{}}]}`
 
 const webFields = `{"type":"struct","fields":[
 {"name":"meta","nullable":true,"metadata":{},"type":{"type":"struct","fields":[
@@ -77,11 +92,24 @@ func (s shape) columns() (*deltalog.StructType, error) {
 	return deltalog.FromArrow(schema)
 }
 
-// id finds the value of the unique column in a message that the shape has made.
+// id finds the value of the unique column in a message that the shape has made; behind it stands that of the column
+// that divides the table, so that a row under another one's value is another record.
 func (s shape) id(message []byte) []byte {
-	_, rest, _ := bytes.Cut(message, []byte(`"`+s.unique+`":"`))
-	id, _, _ := bytes.Cut(rest, []byte{'"'})
-	return id
+	if s.avro != "" {
+		return avroID(message)
+	}
+	id := textOf(message, s.unique)
+	if s.divides == nil {
+		return id
+	}
+	return slices.Concat(id, []byte{'|'}, s.divides(message))
+}
+
+// textOf finds the first text of a name in a message without escapes.
+func textOf(message []byte, name string) []byte {
+	_, rest, _ := bytes.Cut(message, []byte(`"`+name+`":"`))
+	text, _, _ := bytes.Cut(rest, []byte{'"'})
+	return text
 }
 
 // content says which records a table or a topic has, whatever their order: their number, and the sum of the hashes of
@@ -98,8 +126,12 @@ func (c *content) add(id []byte) {
 	c.sum += h.Sum64()
 }
 
-// webRequests makes messages of the shape that kafka-delta-ingest's example has.
-func webRequests(seed uint64) func([]byte) []byte {
+// webRequests makes messages of the shape that kafka-delta-ingest's example has; with sites above 0, of as many sites.
+func webRequests(sites int) func(uint64) func([]byte) []byte {
+	return func(seed uint64) func([]byte) []byte { return webRequestsOf(sites, seed) }
+}
+
+func webRequestsOf(sites int, seed uint64) func([]byte) []byte {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	methods := []string{"GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"}
 	hosts := []string{"http://www.search.example", "http://www.video.example", "http://www.shop.example.org", "http://news.example"}
@@ -112,6 +144,9 @@ func webRequests(seed uint64) func([]byte) []byte {
 		b = append(append(b, `"}},"method":"`...), methods[rng.IntN(len(methods))]...)
 		b = appendUUID(append(b, `","session_id":"`...), rng)
 		b = strconv.AppendInt(append(b, `","status":`...), int64(statuses[rng.IntN(len(statuses))]), 10)
+		if sites > 0 {
+			b = fmt.Appendf(b, `,"site":"s%03d"`, rng.IntN(sites))
+		}
 		b = append(append(b, `,"url":"`...), hosts[rng.IntN(len(hosts))]...)
 		b = appendUUID(append(b, `","uuid":"`...), rng)
 		return append(b, `"}`...)

@@ -3,6 +3,7 @@ package bench
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -12,12 +13,18 @@ func TestShapesAreTheSameForASeedAndTheirIDsAreFound(t *testing.T) {
 		var first, again, third content
 		for range 200 {
 			value := one(nil)
-			var m map[string]any
-			if err := json.Unmarshal(value, &m); err != nil {
-				t.Fatalf("%s: %v in %s", s.name, err, value)
+			m := map[string]any{s.unique: string(s.id(value))} // of Avro
+			if s.avro == "" {
+				if err := json.Unmarshal(value, &m); err != nil {
+					t.Fatalf("%s: %v in %s", s.name, err, value)
+				}
 			}
-			if id, _ := m[s.unique].(string); id == "" || id != string(s.id(value)) {
-				t.Fatalf("%s: id %q of %s", s.name, s.id(value), value)
+			id, _, _ := strings.Cut(string(s.id(value)), "|")
+			if want, _ := m[s.unique].(string); id == "" || id != want {
+				t.Fatalf("%s: id %q of %s", s.name, id, value)
+			}
+			if s.divides != nil && len(s.divides(value)) < 4 {
+				t.Fatalf("%s: divided by %q, of %s", s.name, s.divides(value), value)
 			}
 			first.add(s.id(value))
 			again.add(s.id(two(nil)))
@@ -69,5 +76,12 @@ func TestContentTellsWhatIsWrong(t *testing.T) {
 		if got == want {
 			t.Errorf("%s is not seen", name)
 		}
+	}
+}
+
+// The specification gives this fingerprint for the schema "int".
+func TestAvroFingerprint(t *testing.T) {
+	if got := avroFingerprint(`"int"`); got != 0x7275d51a3f395c8f {
+		t.Errorf("%#x", got)
 	}
 }

@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,81 +13,133 @@ import (
 	"github.com/ledgerlake/ledgerlake/bench"
 )
 
-// benchScenario is a thing to measure.
-type benchScenario struct {
-	name, about string
-	run         func(context.Context, bench.Config) (*bench.Report, error)
-	flags       []string // those beyond the ones of every scenario
-}
-
-var benchScenarios = []benchScenario{
-	{"log", "append to the embedded log, beside plain sequential writes of the same bytes", bench.RunLog, nil},
-	{"tiering", "log to Delta table, beside the same pipeline with encoding/json maps and arrow-go defaults", bench.RunTiering, nil},
-	{"deltalog", "a Delta log of 300,000 files becomes a snapshot, beside an encoding/json loop, delta-rs and DuckDB", bench.RunDeltalog, nil},
-	{"committer", "32 writers of one table, through a group of committers, beside direct commits and delta-rs", bench.RunCommitter, []string{"case"}},
-	{"replay", "a table into Arrow, beside delta-rs, polars, DuckDB (and Spark with LEDGERLAKE_SPARK=1); an offset among 100,000 files; the seam. --case workers: 5 partitions of --records messages each, from the table, by 1, 2 and 5 workers", bench.RunReplay, []string{"case"}},
-	{"broker", "produce and consume through the Kafka port at 1, 12 and 1,000 partitions, beside a real Kafka", bench.RunBroker, nil},
-	{"pulsar", "a real Pulsar's topic to Delta table and back, beside Pulsar's own reader and the way from Kafka", bench.RunPulsar, nil},
-	{"ingest", "a real Kafka's topic to Delta table, beside kafka-delta-ingest (--reference-bin) and the plain pipeline", bench.RunIngest, []string{"case", "full", "reference-bin", "reference-note", "own-bin"}},
-}
-
+// newBench has a command for each scenario, and those that make something of their reports.
 func newBench() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bench SCENARIO",
+		Short: "Measure this build beside a baseline, in one run",
+		Long: "bench runs a scenario and its baseline in turns and prints medians, spread, ratios and goals.\n" +
+			"`bench SCENARIO --help` says what it measures and which cases it has, `bench list` shows all.",
+		Example: "  ledgerlake bench tiering --json tiering.json",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("say which scenario: bench list shows them")
+			}
+			return fmt.Errorf("no scenario %q; there are %s", args[0], strings.Join(scenarioNames(), ", "))
+		},
+		RunE: func(*cobra.Command, []string) error { return nil }, // Args has refused
+	}
+	for _, s := range bench.Scenarios() {
+		cmd.AddCommand(newScenario(s))
+	}
+	cmd.AddCommand(newBenchList(), newBenchReport(), newBenchCost())
+	return cmd
+}
+
+func scenarioNames() (names []string) {
+	for _, s := range bench.Scenarios() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// newScenario is the command of one scenario, with the flags that it uses and no others.
+func newScenario(s bench.Scenario) *cobra.Command {
 	var (
 		cfg  bench.Config
 		file string
 	)
-	var names []string
-	about := strings.Builder{}
-	for _, s := range benchScenarios {
-		names = append(names, s.name)
-		fmt.Fprintf(&about, "\n  %-9s %s", s.name, s.about)
-	}
 	cmd := &cobra.Command{
-		Use:       "bench NAME",
-		Short:     "Measure this build beside a baseline, in one run",
-		Long:      "bench runs a scenario and its baseline in turns and prints medians, spread, ratios and goals:" + about.String(),
-		Example:   "  ledgerlake bench tiering --json tiering.json",
-		Args:      cobra.ExactArgs(1),
-		ValidArgs: names,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			i := slices.IndexFunc(benchScenarios, func(s benchScenario) bool { return s.name == args[0] })
-			if i < 0 {
-				return fmt.Errorf("no scenario %q; there are %s", args[0], strings.Join(names, ", "))
-			}
-			for _, flag := range []string{"case", "full", "reference-bin", "reference-note", "own-bin"} {
-				if uses := benchScenarios[i].flags; cmd.Flags().Changed(flag) && !slices.Contains(uses, flag) {
-					return fmt.Errorf("scenario %s does not use --%s", args[0], flag)
-				}
-			}
-			report, err := benchScenarios[i].run(cmd.Context(), cfg)
-			if report == nil {
-				return err
-			}
-			// What was measured before a case failed is shown all the same.
-			report.Commit = version
-			if file != "" {
-				f, fault := os.Create(file)
-				if fault != nil {
-					return errors.Join(err, fmt.Errorf("write report: %w", fault))
-				}
-				if fault := errors.Join(report.WriteJSON(f), f.Close()); fault != nil {
-					return errors.Join(err, fmt.Errorf("write report: %w", fault))
-				}
-			}
-			return errors.Join(report.WriteText(cmd.OutOrStdout()), err)
+		Use: s.Name, Short: s.About, Long: scenarioHelp(s), Args: cobra.NoArgs,
+		Example: "  ledgerlake bench " + s.Name + " --json " + s.Name + ".json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runScenario(cmd, s.Run, cfg, file)
 		},
 	}
-	cmd.AddCommand(newBenchReport())
 	f := cmd.Flags()
 	f.StringVar(&file, "json", "", "write the report, with all samples, to this file")
-	f.IntVar(&cfg.Rounds, "rounds", 5, "measured runs of each side")
-	f.IntVar(&cfg.Records, "records", 200_000, "records a run")
 	f.Uint64Var(&cfg.Seed, "seed", 1, "seed of the generated data")
-	f.StringSliceVar(&cfg.Cases, "case", nil, "ingest, committer, replay: run these cases only, as the report names them")
-	f.BoolVar(&cfg.Full, "full", false, "ingest: run all cases, not only the short ones")
-	f.StringVar(&cfg.ReferenceBin, "reference-bin", "", "ingest: binary of the kafka-delta-ingest to run beside")
-	f.StringVar(&cfg.ReferenceNote, "reference-note", "", "ingest: its version and how it was built, for the report")
-	f.StringVar(&cfg.OwnBin, "own-bin", "", "ingest: measure this ledgerlake binary instead of the running one")
 	f.StringVar(&cfg.Dir, "dir", "", "scratch directory, on the disk to measure (default: the system's temporary one)")
+	if s.Rounds != "" {
+		f.IntVar(&cfg.Rounds, "rounds", 5, s.Rounds)
+	}
+	if s.Records != "" {
+		f.IntVar(&cfg.Records, "records", 200_000, s.Records)
+	}
+	if len(s.Cases) > 0 {
+		f.StringSliceVar(&cfg.Cases, "case", nil, "run these cases only; may be repeated")
+	}
+	if s.Daemon {
+		f.StringVar(&cfg.ReferenceBin, "reference-bin", "", "binary of the kafka-delta-ingest to run beside")
+		f.StringVar(&cfg.ReferenceNote, "reference-note", "version not given", "its version and how it was built, for the report")
+		f.StringVar(&cfg.OwnBin, "own-bin", "", "measure this ledgerlake binary instead of the running one")
+	}
+	if s.Name == "ingest" {
+		f.BoolVar(&cfg.Full, "full", false, "run all cases, not only the usual ones")
+	}
+	return cmd
+}
+
+// scenarioHelp is the page of a scenario.
+func scenarioHelp(s bench.Scenario) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s.\n\n%s\n\nBeside it, where installed: %s.\n", s.Name, s.About, s.Measures, strings.Join(s.Peers, ", "))
+	if s.Needs != "" {
+		fmt.Fprintf(&b, "It needs %s.\n", s.Needs)
+	}
+	if len(s.Cases) > 0 {
+		b.WriteString("\nCases (* runs when none is asked for):\n")
+		for _, c := range s.Cases {
+			mark := " "
+			if c.Usual {
+				mark = "*"
+			}
+			fmt.Fprintf(&b, " %s %-16s %s\n", mark, c.Name, c.About)
+		}
+	}
+	return b.String()
+}
+
+// runScenario runs, writes the report, and prints it. What was measured before a case failed is shown all the same.
+func runScenario(cmd *cobra.Command, run func(context.Context, bench.Config) (*bench.Report, error), cfg bench.Config, file string) error {
+	report, err := run(cmd.Context(), cfg)
+	if report == nil {
+		return err
+	}
+	report.Commit = version
+	if file != "" {
+		f, fault := os.Create(file)
+		if fault != nil {
+			return errors.Join(err, fmt.Errorf("write report: %w", fault))
+		}
+		if fault := errors.Join(report.WriteJSON(f), f.Close()); fault != nil {
+			return errors.Join(err, fmt.Errorf("write report: %w", fault))
+		}
+	}
+	return errors.Join(report.WriteText(cmd.OutOrStdout()), err)
+}
+
+// newBenchList shows scenarios and cases, as data when asked.
+func newBenchList() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "list", Short: "Show all scenarios and their cases", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if asJSON {
+				enc := json.NewEncoder(cmd.OutOrStdout())
+				enc.SetIndent("", "  ")
+				return enc.Encode(bench.Scenarios())
+			}
+			w := cmd.OutOrStdout()
+			for _, s := range bench.Scenarios() {
+				fmt.Fprintf(w, "%s: %s\n", s.Name, s.About)
+				for _, c := range s.Cases {
+					fmt.Fprintf(w, "  %-22s %s\n", c.Name, c.About)
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "as a JSON array")
 	return cmd
 }

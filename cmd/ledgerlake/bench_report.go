@@ -15,21 +15,16 @@ func newBenchReport() *cobra.Command {
 		Example: "  ledgerlake bench report ingest.json tiering.json --out docs/benchmarks/2026-11-29",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, files []string) error {
-			var reports []*bench.Report
-			for _, file := range files {
-				r, err := bench.ReadReport(file)
-				if err != nil {
-					return err
-				}
-				reports = append(reports, r)
+			reports, err := readReports(files)
+			if err != nil {
+				return err
 			}
 			return bench.WritePage(out, reports, info)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&out, "out", "docs/benchmarks", "folder of the page; files of the same names are replaced")
-	f.Float64Var(&info.Prices.CPUHour, "price-cpu-hour", info.Prices.CPUHour, "dollars for an hour of one processor")
-	f.Float64Var(&info.Prices.Put1000, "price-put-1000", info.Prices.Put1000, "dollars for 1,000 puts into the object store")
-	f.Float64Var(&info.Prices.StorageTBMo, "price-tb-month", info.Prices.StorageTBMo, "dollars for storing a terabyte for a month")
+	f.StringArrayVar(&info.Notes, "note", nil, "a line that the page says at its top, such as what was left out; may be repeated")
+	priceFlags(f, &info.Prices)
 	return cmd
 }

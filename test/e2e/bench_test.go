@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ import (
 func TestBenchScenarios(t *testing.T) {
 	for _, args := range [][]string{
 		{"tiering", "--records", "5000"},
-		{"ingest", "--records", "20000", "--case", "event x12,web x12"},
+		{"ingest", "--records", "20000", "--case", "event x12,web x12,wide x12,avro x12,divided x12,gzip x12,2 processes,S3 x12"},
 	} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			if args[0] == "ingest" {
@@ -28,19 +29,27 @@ func TestBenchScenarios(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			type sample struct {
+				Case                string
+				Records             int64
+				Seconds, CPUSeconds float64
+			}
 			var r struct {
 				Scenario string
-				Samples  []struct {
-					Case                string
-					Records             int64
-					Seconds, CPUSeconds float64
-				}
+				Samples  []sample
+				Notes    []string
 			}
 			if err := json.Unmarshal(b, &r); err != nil {
 				t.Fatalf("%v in %s", err, b)
 			}
 			if r.Scenario != args[0] || len(r.Samples) == 0 {
 				t.Fatalf("the report says %+v", r)
+			}
+			for _, c := range cases(args) {
+				absent := slices.ContainsFunc(r.Notes, func(n string) bool { return strings.HasPrefix(n, "case "+c+" did not run") }) // no S3 server, say
+				if !absent && !slices.ContainsFunc(r.Samples, func(s sample) bool { return strings.HasSuffix(s.Case, ", "+c) }) {
+					t.Errorf("no sample of case %s; the report's notes: %q", c, r.Notes)
+				}
 			}
 			for _, s := range r.Samples {
 				if s.Records == 0 || s.Seconds <= 0 || s.CPUSeconds <= 0 {
@@ -49,4 +58,12 @@ func TestBenchScenarios(t *testing.T) {
 			}
 		})
 	}
+}
+
+// cases are those that the arguments ask for.
+func cases(args []string) []string {
+	if i := slices.Index(args, "--case"); i >= 0 {
+		return strings.Split(args[i+1], ",")
+	}
+	return nil
 }
