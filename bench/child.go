@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -17,7 +18,7 @@ type child struct {
 	cmd  *exec.Cmd
 	log  string
 	peak *atomic.Int64 // most resident memory, kB
-	stop func()        // of the sampling
+	stop func()        // of the sampling; may be called again
 	done chan struct{}
 	err  error // how it ended, after done
 }
@@ -35,7 +36,8 @@ func startChild(ctx context.Context, logFile string, env []string, name string, 
 	if err := c.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	c.peak, c.stop = watchProcess(c.cmd.Process.Pid)
+	peak, stop := watchProcess(c.cmd.Process.Pid)
+	c.peak, c.stop = peak, sync.OnceFunc(stop)
 	go func() {
 		c.err = c.cmd.Wait()
 		close(c.done)
@@ -99,7 +101,7 @@ func processCPU(pid int) time.Duration {
 	return time.Duration(ticks) * (time.Second / 100) // USER_HZ is 100 on Linux
 }
 
-// end asks the program to stop, and kills it when it does not.
+// end asks the program to stop, and kills it when it does not. It may be called again.
 func (c *child) end() {
 	c.stop()
 	_ = c.cmd.Process.Signal(syscall.SIGTERM)

@@ -21,7 +21,8 @@ func (w *ingestWork) patience() time.Duration {
 	return time.Minute
 }
 
-// steady lets one side follow a topic that gets messages at a rate, and measures when each is in the table.
+// steady lets one side follow a topic that gets messages at a rate, and measures when each is in the table. The load goes
+// on until those that are measured are there, as it would: a side may wait for more before it commits the last of them.
 func (w *ingestWork) steady(ctx context.Context, side ingestSide, topic string, round int) (Sample, error) {
 	f, err := w.follow(ctx, side, topic, round)
 	if err != nil {
@@ -34,14 +35,18 @@ func (w *ingestWork) steady(ctx context.Context, side ingestSide, topic string, 
 	if err := f.send(ctx, time.Duration(w.seconds)*time.Second); err != nil {
 		return f.sample(), err
 	}
-	if err := f.rest(ctx, w.patience()); err != nil {
-		return f.sample(), err
-	}
+	f.only = f.load.ends()
+	stop := f.more(ctx)
+	err = f.until(ctx, f.only, w.patience())
+	f.took = time.Since(f.from)
 	s := f.sample()
+	if err := errors.Join(err, stop()); err != nil {
+		return s, err
+	}
 	if err := w.count(&s, f.table); err != nil {
 		return s, err
 	}
-	return s, w.check(ctx, f.table, f.load.want)
+	return s, f.check(ctx)
 }
 
 // away kills a side in the middle of a rate and starts it again later, when its group has given it up. The sample is the catching up: from the second start
@@ -59,23 +64,17 @@ func (w *ingestWork) away(ctx context.Context, side ingestSide, topic string, ro
 		return f.sample(), err
 	}
 	f.halt()
-	if err := errors.Join(f.look(), f.load.steady(ctx, w.rate, time.Duration(w.outage)*time.Second)); err != nil {
+	if err := errors.Join(f.look(), f.load.steady(ctx, w.rate, time.Duration(w.outage)*time.Second, nil)); err != nil {
 		return f.sample(), err
 	}
-	before, waits := f.offsets, f.waits
+	before := f.offsets
 	missed := f.load.ends()
 	f.begin = time.Now()
 	if f.fleet, err = w.launch(ctx, side, f.load, f.table); err != nil {
 		return f.sample(), err
 	}
-	// The load goes on meanwhile.
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	sent := make(chan error, 1)
-	go func() { sent <- f.load.steady(ctx, w.rate, time.Duration(w.seconds)*time.Second) }()
-	if err := f.until(ctx, missed, 2*time.Minute); err != nil {
-		return f.sample(), err
-	}
+	stop := f.more(ctx)
+	err = f.until(ctx, missed, 2*time.Minute)
 	s := f.sample()
 	s.Seconds, s.CPUSeconds, s.Records = time.Since(f.begin).Seconds(), f.cpu().Seconds(), f.offsets-before
 	s.Bytes = f.load.bytesOf(s.Records)
@@ -103,7 +102,8 @@ type following struct {
 	from    time.Time     // since when the load is measured
 	cpu0    time.Duration // until then
 	bytes0  int64
-	took    time.Duration // of the load, until the last of it was in the table
+	only    map[int32]int64 // the last offset of each partition that is measured; nil: all
+	took    time.Duration   // of the load, until the last that is measured was in the table
 }
 
 // follow starts a side on an empty topic and table.
@@ -160,7 +160,7 @@ func (f *following) first(ctx context.Context, patience time.Duration) error {
 // send sends at the rate and watches the table meanwhile.
 func (f *following) send(ctx context.Context, d time.Duration) error {
 	sent := make(chan error, 1)
-	go func() { sent <- f.load.steady(ctx, f.w.rate, d) }()
+	go func() { sent <- f.load.steady(ctx, f.w.rate, d, nil) }()
 	tick := time.NewTicker(followPoll)
 	defer tick.Stop()
 	for {
@@ -175,11 +175,20 @@ func (f *following) send(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// rest waits until all that was sent is in the table.
-func (f *following) rest(ctx context.Context, patience time.Duration) error {
-	err := f.until(ctx, f.load.ends(), patience)
-	f.took = time.Since(f.from)
-	return err
+// more goes on with the load until the function that it gives is called.
+func (f *following) more(ctx context.Context) (stop func() error) {
+	quit, sent := make(chan struct{}), make(chan error, 1)
+	go func() { sent <- f.load.steady(ctx, f.w.rate, ingestTimeout, quit) }()
+	return func() error { close(quit); return <-sent }
+}
+
+// check ends the programs and compares what they have left in the table with the first records of each partition.
+func (f *following) check(ctx context.Context) error {
+	f.fleet.end()
+	if err := f.look(); err != nil {
+		return err
+	}
+	return f.w.check(ctx, f.table, f.load.upTo(f.at))
 }
 
 func (f *following) until(ctx context.Context, ends map[int32]int64, patience time.Duration) error {
@@ -211,8 +220,8 @@ func (f *following) sample() Sample {
 	return s
 }
 
-// steady sends messages at a rate, every 10 ms some.
-func (l *topicLoad) steady(ctx context.Context, rate int, d time.Duration) error {
+// steady sends messages at a rate, every 10 ms some, for a time or until quit is closed.
+func (l *topicLoad) steady(ctx context.Context, rate int, d time.Duration, quit <-chan struct{}) error {
 	const step = 10 * time.Millisecond
 	tick := time.NewTicker(step)
 	defer tick.Stop()
@@ -225,6 +234,8 @@ func (l *topicLoad) steady(ctx context.Context, rate int, d time.Duration) error
 		sent = due
 		select {
 		case <-tick.C:
+		case <-quit:
+			return l.flush(ctx)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
