@@ -49,8 +49,8 @@ func (w *ingestWork) steady(ctx context.Context, side ingestSide, topic string, 
 	return s, f.check(ctx)
 }
 
-// away kills a side in the middle of a rate and starts it again later, when its group has given it up. The sample is the catching up: from the second start
-// until all that had come before it is in the table.
+// away kills a side in the middle of a rate and starts it again later, when its group has given it up. The sample is the
+// catching up: from the second start until all that had come before it is in the table.
 func (w *ingestWork) away(ctx context.Context, side ingestSide, topic string, round int) (Sample, error) {
 	f, err := w.follow(ctx, side, topic, round)
 	if err != nil {
@@ -79,11 +79,10 @@ func (w *ingestWork) away(ctx context.Context, side ingestSide, topic string, ro
 	s.Seconds, s.CPUSeconds, s.Records = time.Since(f.begin).Seconds(), f.cpu().Seconds(), f.offsets-before
 	s.Bytes = f.load.bytesOf(s.Records)
 	s.P50, s.P95, s.P99, s.StartMS = 0, 0, 0, 0
-	f.waits = waits
-	if err := errors.Join(<-sent, f.rest(ctx, w.patience())); err != nil {
+	if err := errors.Join(err, stop()); err != nil {
 		return s, err
 	}
-	return s, w.check(ctx, f.table, f.load.want)
+	return s, f.check(ctx)
 }
 
 // following is one side at work on a topic that grows.
