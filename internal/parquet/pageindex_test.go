@@ -3,6 +3,7 @@ package parquet
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -74,18 +75,13 @@ func checkLimits(t *testing.T, c *column, p *Pages, values arrow.Array) {
 		if int64(page.NullN()) != l.Nulls || l.Empty != (page.NullN() == page.Len()) {
 			t.Fatalf("%s page %d: %+v, of %d rows %d are null", c.name, i, l, page.Len(), page.NullN())
 		}
-		b := Bounds{}
-		for j := range page.Len() {
+		for j := 0; j < page.Len(); j += 1 + rand.IntN(1+page.Len()/500) {
 			if page.IsValid(j) {
 				v := plainValue(c, page, j)
 				if c.compare(l.Min, v) > 0 || c.compare(l.Max, v) < 0 {
 					t.Fatalf("%s page %d: %x is not between %x and %x", c.name, i, v, l.Min, l.Max)
 				}
-				b.Any = true
 			}
-		}
-		if b.Any == l.Empty {
-			t.Fatalf("%s page %d: %+v", c.name, i, l)
 		}
 	}
 }
@@ -184,13 +180,13 @@ func TestDamagedPageIndexIsNoIndex(t *testing.T) {
 		t.Fatalf("whole: %v", p)
 	}
 	for i := at; i < at+size; i++ {
-		bad := slices.Clone(b)
-		bad[i] ^= 1 << (i % 8)
+		b[i] ^= 1 << (i % 8)
 		for leaf := range 2 {
-			if p := pagesOf(t, bad, footer, leaf); p != nil {
+			if p := pagesOf(t, b, footer, leaf); p != nil {
 				t.Fatalf("byte %d of the index is wrong, and column %d has pages", i-at, leaf)
 			}
 		}
+		b[i] ^= 1 << (i % 8)
 	}
 }
 
