@@ -124,7 +124,7 @@ func (w *writer) wait(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(5 * time.Minute):
+	case <-time.After(30 * time.Minute):
 		t.Fatalf("%s does not end", w.name)
 	}
 }
