@@ -43,7 +43,8 @@ type fetcher struct {
 type position struct {
 	gen    uint64 // tells a partition that is added again from its former self
 	next   record.Offset
-	target record.Offset // UntilEnd: where to stop; else -1
+	target record.Offset // UntilEnd: where to stop; else, or while only mark says so, -1
+	mark   broker.EndMark
 	tries  int           // failures in a row
 	after  time.Time     // not before, after a failure
 }
@@ -53,11 +54,11 @@ func newFetcher(s *session) *fetcher {
 }
 
 // add begins to read a partition and gives the stamp that its chunks will bear.
-func (f *fetcher) add(partition int32, next, target record.Offset) uint64 {
+func (f *fetcher) add(partition int32, next record.Offset, to end) uint64 {
 	f.mu.Lock()
 	f.gen++
 	gen := f.gen
-	f.pos[partition] = &position{gen: gen, next: next, target: target}
+	f.pos[partition] = &position{gen: gen, next: next, target: to.offset, mark: to.mark}
 	f.mu.Unlock()
 	select {
 	case f.wake <- struct{}{}:
@@ -75,6 +76,9 @@ func (f *fetcher) remove(partition int32) {
 // run fetches until ctx ends or the targets are reached. An error ends the session.
 func (f *fetcher) run(ctx context.Context) error {
 	for try := 0; ctx.Err() == nil; {
+		if err := f.lookForEnds(ctx); err != nil {
+			return err
+		}
 		ranges, left, wait := f.ranges()
 		if left == 0 && f.s.t.cfg.UntilEnd {
 			close(f.out)
@@ -99,6 +103,26 @@ func (f *fetcher) run(ctx context.Context) error {
 		f.s.t.stats.retried()
 		f.s.t.cfg.Logger.Warn("fetch failed, will be tried again", "topic", f.s.t.cfg.Topic, "try", try, "error", err)
 		sleep(ctx, f.s.t.cfg.pause(try))
+	}
+	return nil
+}
+
+// lookForEnds asks the marks of partitions whose ends have no offsets yet.
+func (f *fetcher) lookForEnds(ctx context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for p, pos := range f.pos {
+		if pos.mark == nil || pos.target >= 0 {
+			continue
+		}
+		end, reached, err := pos.mark(ctx, pos.next)
+		if err != nil {
+			return fmt.Errorf("end of %s: %w", f.s.t.tp(p), err)
+		}
+		if reached {
+			pos.target = end
+			f.s.t.ended(p, end)
+		}
 	}
 	return nil
 }

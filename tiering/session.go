@@ -202,12 +202,12 @@ func (s *session) join(ctx context.Context, partition int32, snap *deltalog.Snap
 	}
 	s.t.hold(ctx, partition, next)
 	s.t.stats.joined(partition, next, b)
-	target, err := s.t.target(ctx, partition)
+	to, err := s.t.target(ctx, partition)
 	if err != nil {
 		return err
 	}
-	s.parts[partition] = member{gen: s.fetch.add(partition, next, target)}
-	if target < 0 && next < b.Stable { // a bounded run commits at its end
+	s.parts[partition] = member{gen: s.fetch.add(partition, next, to)}
+	if !s.t.cfg.UntilEnd && next < b.Stable { // a bounded run commits at its end
 		s.backlog[partition] = b.Stable
 	}
 	return nil

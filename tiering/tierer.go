@@ -25,7 +25,7 @@ type Tierer struct {
 	running   bool
 	assigned  map[int32]*assignment // Manual
 	restart   bool                  // partitions were lost: buffers of the session hold their rows
-	targets   map[int32]record.Offset
+	targets   map[int32]end
 	suspects  map[suspectKey]int
 	moved     bool         // a commit was made since the last failure
 	dead      *table.Table // nil: not there yet, or not looked for
@@ -54,7 +54,7 @@ func Open(_ context.Context, cfg Config) (*Tierer, error) {
 	}
 	t := &Tierer{
 		cfg: cfg, stats: newCounters(cfg.Clock), poke: make(chan struct{}, 1), assigned: map[int32]*assignment{},
-		targets: map[int32]record.Offset{}, suspects: map[suspectKey]int{}, dead: cfg.DeadLetters,
+		targets: map[int32]end{}, suspects: map[suspectKey]int{}, dead: cfg.DeadLetters,
 	}
 	t.stats.newHistograms(cfg.labels())
 	if cfg.Registerer != nil {
@@ -177,25 +177,43 @@ func (t *Tierer) Close() error {
 // discoverEvery is how often new partitions are looked for.
 func (t *Tierer) discoverEvery() time.Duration { return time.Minute }
 
+// end is where UntilEnd stops in a partition: an offset, or a mark that tells it when it is reached.
+type end struct {
+	offset record.Offset // -1: none, or the mark tells
+	mark   broker.EndMark
+}
+
 // target is the end that UntilEnd reads to: the one of the first look, also after a restart.
-func (t *Tierer) target(ctx context.Context, partition int32) (record.Offset, error) {
+func (t *Tierer) target(ctx context.Context, partition int32) (to end, err error) {
+	to.offset = -1
 	if !t.cfg.UntilEnd {
-		return -1, nil
+		return to, nil
 	}
 	t.mu.Lock()
-	end, known := t.targets[partition]
+	first, known := t.targets[partition]
 	t.mu.Unlock()
 	if known {
-		return end, nil
+		return first, nil
 	}
-	end, err := broker.StableEnd(ctx, t.cfg.Source, t.tp(partition))
+	if m, ok := t.cfg.Source.(broker.Marker); ok {
+		to.mark, err = m.MarkEnd(ctx, t.tp(partition))
+	} else {
+		to.offset, err = broker.StableEnd(ctx, t.cfg.Source, t.tp(partition))
+	}
 	if err != nil {
-		return 0, fmt.Errorf("end of %s: %w", t.tp(partition), err)
+		return to, fmt.Errorf("end of %s: %w", t.tp(partition), err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.targets[partition] = end
-	return end, nil
+	t.targets[partition] = to
+	return to, nil
+}
+
+// ended notes the offset of an end that was marked.
+func (t *Tierer) ended(partition int32, at record.Offset) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.targets[partition] = end{offset: at}
 }
 
 // suspect counts that a batch was found damaged and says whether to fetch it once more.

@@ -274,6 +274,51 @@ func (p *partition) note(n noted) {
 // no consumer sees: marks of transactions, and messages of aborted ones.
 const quiet = 5 * time.Second
 
+// countEnd is seek to the end, from the last message that was met if that is behind the end of the table.
+func (p *partition) countEnd(ctx context.Context) (record.Offset, error) {
+	p.mu.Lock()
+	met, ok := p.end, len(p.places) > 0 && p.places[len(p.places)-1].Offset == p.end-1
+	p.mu.Unlock()
+	none := func(*wire.Delivery) bool { return false }
+	if !ok {
+		return p.seek(ctx, none)
+	}
+	end, err := p.seekFrom(ctx, met, none)
+	var outside *broker.OutOfRangeError
+	if errors.Is(err, errLost) || errors.As(err, &outside) { // what was met is gone: the table may have it
+		return p.seek(ctx, none)
+	}
+	return end, err
+}
+
+// endBehind asks the stream that stands at from whether the broker has anything behind it.
+func (p *partition) endBehind(ctx context.Context, from record.Offset) (record.Offset, bool) {
+	p.mu.Lock()
+	i := slices.IndexFunc(p.streams, func(st *stream) bool { return st.next == from && st.k != nil })
+	if i < 0 {
+		p.mu.Unlock()
+		return 0, false
+	}
+	st := p.streams[i]
+	p.streams = slices.Delete(p.streams, i, i+1)
+	p.mu.Unlock()
+	defer p.put(st)
+	if st.stash != nil || st.k.Queued() > 0 {
+		return 0, false
+	}
+	last, any, err := st.k.Last(ctx)
+	switch {
+	case err != nil || st.k.Queued() > 0:
+		return 0, false
+	case !any:
+		return max(st.anchor.Offset+1, 0), true
+	case st.at.Ledger >= 0 && compareEntries(st.at, last) >= 0 && !st.catching && !st.verify,
+		!st.anchor.Lost && reached(st.anchor.ID, last):
+		return st.anchor.Offset + 1, true
+	}
+	return 0, false
+}
+
 // seek reads from the end of the table, or the oldest message, until at says that the entry is the one, and gives its
 // first offset; the offset of the end when none is.
 func (p *partition) seek(ctx context.Context, at func(*wire.Delivery) bool) (record.Offset, error) {
@@ -284,6 +329,10 @@ func (p *partition) seek(ctx context.Context, at func(*wire.Delivery) bool) (rec
 	if err != nil {
 		return 0, err
 	}
+	return p.seekFrom(ctx, from, at)
+}
+
+func (p *partition) seekFrom(ctx context.Context, from record.Offset, at func(*wire.Delivery) bool) (record.Offset, error) {
 	place, err := p.before(ctx, from)
 	if err != nil {
 		return 0, err

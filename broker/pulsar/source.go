@@ -243,8 +243,25 @@ func (s *Source) Bounds(ctx context.Context, tp record.TopicPartition) (broker.B
 }
 
 // CountEnd reads on to the end as it is now and gives its offset.
-func (s *Source) CountEnd(ctx context.Context, tp record.TopicPartition) (record.Offset, error) {
-	return s.seek(ctx, tp, func(*wire.Delivery) bool { return false })
+func (s *Source) CountEnd(ctx context.Context, tp record.TopicPartition) (end record.Offset, err error) {
+	err = s.retry(ctx, func() error {
+		p, err := s.partition(ctx, tp)
+		if err == nil {
+			end, err = p.countEnd(ctx)
+		}
+		return err
+	})
+	return end, err
+}
+
+// EndBehind says where the end of a partition is for one who reads at from and has got nothing: there, when nothing more is to
+// come; below, when from is beyond. False when there is something to come, or nobody can say.
+func (s *Source) EndBehind(ctx context.Context, tp record.TopicPartition, from record.Offset) (record.Offset, bool) {
+	p, err := s.partition(ctx, tp)
+	if err != nil {
+		return 0, false
+	}
+	return p.endBehind(ctx, from)
 }
 
 // OffsetForTime gives the offset of the first message that was published at or after ms, of those that are in no table;
@@ -306,7 +323,8 @@ func (s *Source) known(err error) error {
 // passing says whether an error may go away by trying again.
 func passing(err error) bool {
 	var refused *wire.ServerError
-	return errors.Is(err, wire.ErrLost) || errors.As(err, &refused) && refused.Passing()
+	// What was taken once may be taken again: a token that ran out is renewed in its file, a moment later perhaps.
+	return errors.Is(err, wire.ErrLost) || errors.As(err, &refused) && (refused.Passing() || refused.Code == wire.CodeAuthentication)
 }
 
 // retry calls f until it succeeds, or fails for good, or has had its time.
