@@ -144,6 +144,7 @@ var (
 	ErrProducerFenced   = errors.New("producer epoch is older than the current")  // INVALID_PRODUCER_EPOCH
 	ErrInvalidTimestamp = errors.New("timestamp is out of the allowed range")     // INVALID_TIMESTAMP
 	ErrUnsupported      = errors.New("not supported by this log")                 // e.g. transactions
+	ErrReadOnly         = errors.New("the topic is read only here")               // POLICY_VIOLATION
 	ErrStorage          = errors.New("the log's storage failed; nothing is lost") // KAFKA_STORAGE_ERROR
 )
 

@@ -49,6 +49,14 @@ type RecordDecoder interface {
 	AppendRecord(rec *record.Record) error
 }
 
+// Framer is a decoder of values that do not say which schema they are of: what says it stands beside them.
+type Framer interface {
+	RecordDecoder
+	// Frame gives the value of a record as Append of a Fields takes it, good until the next call. Its errors are those
+	// of Append; nil stands for a value that is null.
+	Frame(rec *record.Record) ([]byte, error)
+}
+
 // Truncater is a decoder that can take back its last rows. Tables with rules for their rows need one.
 type Truncater interface {
 	// Truncate cuts back to n rows.

@@ -15,7 +15,6 @@ import (
 	"github.com/ledgerlake/ledgerlake/decode"
 	"github.com/ledgerlake/ledgerlake/decode/format"
 	"github.com/ledgerlake/ledgerlake/deltalog"
-	"github.com/ledgerlake/ledgerlake/internal/registry"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
 )
@@ -178,7 +177,7 @@ func (c Config) decoders(properties map[string]string) (newDecoder func(*arrow.S
 	done = func() error { return nil }
 	newDecoder = c.NewDecoder
 	if newDecoder == nil && c.Format == "" {
-		f, err := format.Of(properties, c.App, registry.Config{})
+		f, err := format.Of(properties, c.App, format.Access{})
 		if err != nil {
 			return nil, nil, err
 		}

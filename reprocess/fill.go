@@ -10,7 +10,6 @@ import (
 	"github.com/ledgerlake/ledgerlake/decode"
 	"github.com/ledgerlake/ledgerlake/decode/format"
 	"github.com/ledgerlake/ledgerlake/decode/transform"
-	"github.com/ledgerlake/ledgerlake/internal/registry"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -53,7 +52,7 @@ func (j *Job) learn(have map[string]string) (err error) {
 	if name := spec.OfBatch(); name != "" {
 		return fmt.Errorf("%w: the source's table is filled by transforms or a filter that look at %s, which its rows do not keep: no job can make the same rows", ErrSpec, name)
 	}
-	f, err := format.Of(have, j.cfg.Topic, registry.Config{})
+	f, err := format.Of(have, j.cfg.Topic, format.Access{})
 	switch {
 	case err != nil || f == nil && (j.pool != nil || !j.isTable()):
 		return err

@@ -25,6 +25,9 @@ type Config struct {
 	// SealedOnly gives messages of ledgers that are closed, so that a ledger is tiered as a whole.
 	SealedOnly bool
 
+	// NoOrigin leaves record.Origin out of the headers: records are then as the history of a table gives them.
+	NoOrigin bool
+
 	Window          int           // bytes that the broker may send ahead of each stream; default 4 MiB
 	BatchBytes      int           // records are put into batches of this size; default 256 KiB
 	MaxMessageBytes int           // largest message, put together of chunks and decompressed; default 256 MiB

@@ -337,6 +337,9 @@ func (st *stream) give(d *wire.Delivery, e *entry.Entry, first record.Offset) {
 		}
 		st.origin = o.AppendTo(st.origin[:0])
 		st.headers = append(st.headers[:0], record.Header{Key: originKey, Value: st.origin})
+		if st.p.s.cfg.NoOrigin {
+			st.headers = st.headers[:0]
+		}
 		if e.Encrypted {
 			st.headers = append(st.headers, record.Header{Key: metadataKey, Value: e.RawMeta})
 		}
@@ -361,6 +364,9 @@ func (st *stream) damage(d *wire.Delivery, offset record.Offset, cause error) {
 	o := record.Origin{Ledger: d.ID.Ledger, Entry: d.ID.Entry, Batch: -1, Index: -1, FirstLedger: -1, FirstEntry: -1}
 	st.origin = o.AppendTo(st.origin[:0])
 	st.headers = append(st.headers[:0], record.Header{Key: originKey, Value: st.origin}, record.Header{Key: errorKey, Value: []byte(cause.Error())})
+	if st.p.s.cfg.NoOrigin {
+		st.headers = st.headers[1:]
+	}
 	st.b.AppendAt(offset, max(d.Entry.PublishTime, -1), nil, d.Raw, st.headers)
 }
 

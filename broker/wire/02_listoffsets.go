@@ -72,6 +72,10 @@ func (s *Server) listOffset(ctx context.Context, tp record.TopicPartition, ms in
 	if err != nil {
 		return -1, -1, err
 	}
+	if _, counts := s.log.(broker.Counter); counts && ms == offsetLatest {
+		end, err := broker.StableEnd(ctx, s.log, tp)
+		return end, -1, err
+	}
 	switch {
 	case ms == offsetLatest && iso == broker.ReadCommitted:
 		return b.Stable, -1, nil

@@ -108,7 +108,7 @@ func codeOf(err error) int16 {
 		return codeInvalidRecord
 	case errors.Is(err, broker.ErrTooLarge):
 		return codeMessageTooLarge
-	case errors.Is(err, errTooMany):
+	case errors.Is(err, errTooMany), errors.Is(err, broker.ErrReadOnly):
 		return codePolicyViolation
 	case errors.Is(err, broker.ErrOutOfOrder):
 		return codeOutOfOrderSequence

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ledgerlake/ledgerlake/decode/format"
+	"github.com/ledgerlake/ledgerlake/decode/pulsarschema"
 	"github.com/ledgerlake/ledgerlake/internal/registry"
 )
 
@@ -23,11 +24,13 @@ type formatFlags struct {
 	csvFields []string
 	csvComma  string
 	csvNull   string
+
+	topic pulsarschema.Registry // schemas of the topic, when it is one of Pulsar
 }
 
 // formatHelp is what --format says.
 const formatHelp = "values: auto (what the table records; for a new one the first records tell json or raw), or one of json, json-registry, avro-confluent, avro-soe, avro-raw, " +
-	"avro-container, protobuf-confluent, protobuf, csv, raw; +gzip behind it when values are compressed (docs/formats.md)"
+	"avro-container, protobuf-confluent, protobuf, csv, pulsar (as the topic's schemas in Pulsar say), raw; +gzip behind it when values are compressed (docs/formats.md)"
 
 func (f *formatFlags) register(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.registry, "registry", nil, "address of the schema registry; SCHEMA_REGISTRY_USERNAME and SCHEMA_REGISTRY_PASSWORD log in")
@@ -53,7 +56,7 @@ func (f *formatFlags) recorded(properties map[string]string, app string) (*forma
 	if f.more() {
 		return nil, errors.New("the flags about values need --format, that says how they are encoded")
 	}
-	made, err := format.Of(properties, app, f.access())
+	made, err := format.Of(properties, app, format.Access{Registry: f.access(), Pulsar: f.topic})
 	if err == nil && made == nil && f.set() {
 		err = errors.New("the table does not record how its values are encoded: say --format beside --registry")
 	}
@@ -74,7 +77,7 @@ func (f *formatFlags) open(name string) (*format.Format, error) {
 		return nil, nil
 	}
 	o := format.Options{Registry: f.access(), Subject: f.subject, SchemaFile: f.schema, Message: f.message, Validate: f.validate,
-		CSV: format.CSVOptions{Fields: f.csvFields, Null: f.csvNull}}
+		CSV: format.CSVOptions{Fields: f.csvFields, Null: f.csvNull}, Pulsar: f.topic}
 	if f.csvComma != "" {
 		r, n := utf8.DecodeRuneInString(f.csvComma)
 		if n != len(f.csvComma) {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
-	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/reader"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
@@ -26,7 +25,8 @@ const (
 type lakeTables struct {
 	*reader.History
 	lake      string
-	openStore func(ctx context.Context, url string) (objstore.Store, error)
+	openStore storeOpener
+	place     func(topic string) string // the folder of a topic's table; nil: as the topic
 	log       *slog.Logger
 
 	mu   sync.Mutex
@@ -45,6 +45,14 @@ type lakeTable struct {
 
 func newLakeTables(cfg engineConfig) *lakeTables {
 	return &lakeTables{lake: strings.TrimSuffix(cfg.lake, "/"), openStore: cfg.openStore, log: cfg.log, open: map[string]*lakeTable{}}
+}
+
+// url is where the table of a topic is.
+func (l *lakeTables) url(topic string) string {
+	if l.place != nil {
+		topic = l.place(topic)
+	}
+	return l.lake + "/" + topic
 }
 
 // table gives the open table of a topic.
@@ -88,7 +96,7 @@ func (l *lakeTables) look(ctx context.Context, topic string, x *lakeTable) error
 		case err == nil && snap.Metadata().ID == x.incarnation:
 			return nil
 		case err != nil && !errors.Is(err, deltalog.ErrNotTable):
-			return fmt.Errorf("read table %s/%s: %w", l.lake, topic, err)
+			return fmt.Errorf("read table %s: %w", l.url(topic), err)
 		}
 		l.set(x, nil)
 		if err := t.Close(); err != nil {
@@ -98,7 +106,7 @@ func (l *lakeTables) look(ctx context.Context, topic string, x *lakeTable) error
 	if time.Since(x.none) < noTableFor {
 		return nil
 	}
-	url := l.lake + "/" + topic
+	url := l.url(topic)
 	store, err := l.openStore(ctx, url)
 	if err != nil {
 		return err

@@ -129,7 +129,7 @@ func (in *offloadImport) tier(ctx context.Context, x *tableIndex) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, tab.Close()) }()
-	if err := x.set(tab, p.app, p.deadLetters(), &in.store); err != nil {
+	if err := x.set(tab, p.app, p.deadLetters(), in.store.open); err != nil {
 		return fmt.Errorf("table %s: %w", p.tableURL, err)
 	}
 	tr, err := p.tierer(ctx, tab, format)

@@ -84,19 +84,10 @@ func (in *pulsarIngest) open(cmd *cobra.Command, source string) (err error) {
 	if in.proc.log, err = newLogger(cmd); err != nil {
 		return err
 	}
-	pattern := ""
-	if at := strings.LastIndex(source, "/~"); at > 0 {
-		source, pattern = source[:at+1]+"pattern", source[at+2:]
-	}
-	if in.cfg, in.topic, err = in.f.pulsar.config(source, &in.f.conn.kafkaSecurity, in.proc.log); err != nil {
+	if in.cfg, in.topic, in.topics, err = in.f.pulsar.pattern(source, &in.f.conn.kafkaSecurity, in.proc.log); err != nil {
 		return err
 	}
 	in.cfg.SealedOnly = in.f.sealed
-	if pattern != "" {
-		if in.topics, err = regexp.Compile("^" + regexp.QuoteMeta(path.Dir(in.topic)) + "/(?:" + pattern + ")$"); err != nil {
-			return fmt.Errorf("topic pattern %q: %w", pattern, err)
-		}
-	}
 	in.proc.committers, err = in.f.committers.open()
 	return err
 }
@@ -156,6 +147,8 @@ func (in *pulsarIngest) job(topic, tableURL string) (ingest.Job, error) {
 	stream := in.f.stream
 	p := &stream.plan
 	p.topic, p.tableURL = topic, tableURL
+	schemas := &topicSchemas{topic: topic}
+	p.decode.topic = schemas
 	if err := in.f.finish(&stream, in.proc); err != nil {
 		return ingest.Job{}, err
 	}
@@ -175,9 +168,12 @@ func (in *pulsarIngest) job(topic, tableURL string) (ingest.Job, error) {
 			return err
 		}
 		defer func() { err = errors.Join(err, src.Close()) }()
+		schemas.set(src)
 		stream := stream
 		stream.plan.source = src
-		stream.opened = func(t *table.Table) error { return x.set(t, stream.plan.app, stream.plan.deadLetters(), &in.f.store) }
+		stream.opened = func(t *table.Table) error {
+			return x.set(t, stream.plan.app, stream.plan.deadLetters(), in.f.store.open)
+		}
 		return in.proc.job(topic, "", &stream).Run(ctx, tell)
 	}
 	return ingest.Job{Name: topic, Run: run}, nil

@@ -13,9 +13,12 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/broker/pulsar"
 	"github.com/ledgerlake/ledgerlake/broker/pulsar/wire"
+	"github.com/ledgerlake/ledgerlake/decode/pulsarschema"
 	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/internal/registry"
 	"github.com/ledgerlake/ledgerlake/reader"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
@@ -43,12 +46,12 @@ func isPulsar(source string) bool {
 	return strings.HasPrefix(source, "pulsar://") || strings.HasPrefix(source, "pulsar+ssl://")
 }
 
-// noPulsar refuses an address of Pulsar where a log is wanted that speaks the Kafka protocol.
+// noPulsar refuses an address of Pulsar where a directory or a Kafka is wanted.
 func noPulsar(what, address string) error {
 	if !isPulsar(address) {
 		return nil
 	}
-	return fmt.Errorf("%s %s: topics of Pulsar are not served over the Kafka protocol, nor reached by it: 'ledgerlake ingest %[2]s TABLE' fills a table, and 'ledgerlake read %[2]s --table TABLE' gives history and tail", what, address)
+	return fmt.Errorf("%s %s: a topic of Pulsar is named elsewhere: 'ledgerlake ingest %[2]s TABLE' fills a table, 'ledgerlake read %[2]s --table TABLE' gives history and tail, and 'ledgerlake serve --upstream %[2]s --lake LAKE' shows it to consumers of Kafka", what, address)
 }
 
 // config understands pulsar://host:port/tenant/namespace/topic.
@@ -103,7 +106,7 @@ type tableIndex struct {
 }
 
 // set names the table. deadURL is where its dead letters would be.
-func (x *tableIndex) set(t *table.Table, app, deadURL string, store *storeFlags) error {
+func (x *tableIndex) set(t *table.Table, app, deadURL string, open storeOpener) error {
 	if t.Names.Ledger == "" {
 		return reader.ErrNoOrigin
 	}
@@ -115,7 +118,7 @@ func (x *tableIndex) set(t *table.Table, app, deadURL string, store *storeFlags)
 		if x.dead != nil {
 			return x.dead, nil
 		}
-		s, err := store.open(ctx, deadURL)
+		s, err := open(ctx, deadURL)
 		if err != nil {
 			return nil, err
 		}
@@ -184,7 +187,7 @@ func (f *sourceFlags) openPulsar(ctx context.Context, source string) (*stream, e
 		}
 		x := &tableIndex{}
 		s.closes = append(s.closes, x.close)
-		if err := x.set(s.table, s.app, f.tableURL+"_dead_letters", &f.store); err != nil {
+		if err := x.set(s.table, s.app, f.tableURL+"_dead_letters", f.store.open); err != nil {
 			return nil, errors.Join(fmt.Errorf("table %s: %w", f.tableURL, err), s.close())
 		}
 		cfg.Index, s.places = x, x.places
@@ -194,8 +197,46 @@ func (f *sourceFlags) openPulsar(ctx context.Context, source string) (*stream, e
 		return nil, errors.Join(err, s.close())
 	}
 	s.source = src
+	s.values = &topicSchemas{topic: topic, src: src}
 	s.closes = append(s.closes, src.Close)
 	return s, nil
+}
+
+// topicSchemas are the schemas of a topic of Pulsar, for formats. The source may be opened after the format.
+type topicSchemas struct {
+	topic string
+
+	mu  sync.Mutex
+	src *pulsar.Source
+}
+
+func (x *topicSchemas) set(src *pulsar.Source) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.src = src
+}
+
+// Schema is for pulsarschema.Registry.
+func (x *topicSchemas) Schema(ctx context.Context, version []byte) (pulsarschema.Schema, error) {
+	x.mu.Lock()
+	src := x.src
+	x.mu.Unlock()
+	if src == nil {
+		return pulsarschema.Schema{}, errors.New("the topic is not open yet")
+	}
+	s, err := src.Schema(ctx, x.topic, version)
+	if errors.Is(err, broker.ErrUnknownTopic) {
+		return pulsarschema.Schema{}, fmt.Errorf("%w: %w", registry.ErrUnknown, err)
+	}
+	return pulsarschema.Schema{Type: pulsarschema.Type(s.Type), Data: s.Data, Properties: s.Properties}, err
+}
+
+// schemas are those of a topic of Pulsar; nil for other streams.
+func (s *stream) schemas() pulsarschema.Registry {
+	if s.values == nil {
+		return nil
+	}
+	return s.values
 }
 
 // offsetOfID turns id:[PARTITION@]LEDGER:ENTRY[:BATCH] into PARTITION:OFFSET, the offset of that message, or of the first

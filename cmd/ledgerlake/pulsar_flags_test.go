@@ -16,7 +16,7 @@ func TestPulsarIsRefusedByName(t *testing.T) {
 		cmd := newRoot()
 		cmd.SetArgs(args)
 		err := cmd.ExecuteContext(t.Context())
-		if err == nil || !strings.Contains(err.Error(), "not served over the Kafka protocol") || !strings.Contains(err.Error(), "ledgerlake ingest "+at) {
+		if err == nil || !strings.Contains(err.Error(), "serve --upstream "+at) || !strings.Contains(err.Error(), "ledgerlake ingest "+at) {
 			t.Errorf("%v: %v", args, err)
 		}
 	}

@@ -248,13 +248,15 @@ func (r *readFlags) auto() bool { return r.format == "" || r.format == "auto" }
 
 // values opens the format that the flags say, or complete; nil where they leave it to the reader, or say json or raw.
 func (r *readFlags) values(s *stream) (*format.Format, error) {
+	values := r.decode
+	values.topic = s.schemas()
 	switch {
 	case !r.auto():
-		return r.decode.open(r.format)
-	case !r.decode.set(): // the reader looks itself
+		return values.open(r.format)
+	case !values.set() && (values.topic == nil || s.table == nil): // the reader looks itself
 		return nil, nil
 	}
-	return r.decode.recorded(s.table.Properties(), s.app)
+	return values.recorded(s.table.Properties(), s.app)
 }
 
 func (r *readFlags) copyRows(ctx context.Context, c batches, w rowWriter) error {

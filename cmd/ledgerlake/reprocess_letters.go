@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ledgerlake/ledgerlake/decode/format"
-	"github.com/ledgerlake/ledgerlake/internal/registry"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/reprocess"
 	"github.com/ledgerlake/ledgerlake/table"
@@ -88,7 +87,7 @@ func (f *jobFlags) replayLetters(ctx context.Context, l *letterFlags, source str
 	if cfg.Change, err = l.change(); err != nil {
 		return err
 	}
-	values, err := format.Of(s.table.Properties(), cmp.Or(s.app, cfg.Topic), registry.Config{})
+	values, err := format.Of(s.table.Properties(), cmp.Or(s.app, cfg.Topic), format.Access{Pulsar: s.schemas()})
 	if err != nil {
 		return err
 	}

@@ -20,18 +20,24 @@ const gatewayHelp = `In front of an external Kafka: with --upstream kafka://HOST
 produce to the cluster, and use its groups, positions and transactions, as if they were connected to the cluster; what the
 cluster's retention has taken comes from the table LAKE/TOPIC that ` + "`ledgerlake ingest`" + ` fills, so any client reads from offset 0.
 Beside the port of --kafka-listen there is one for each node of the cluster: behind it by 1 and the node's id (9092 makes 9093
-that of node 0). --tls, --tls-... and --sasl-... say how serve connects to the cluster; all clients then act as that user.`
+that of node 0). In front of a Pulsar, --upstream pulsar://HOST:PORT/TENANT/NAMESPACE/TOPIC or .../~PATTERN shows topics to
+consumers, read only, under their last names; --dir keeps the positions of groups. --tls, --tls-... and --sasl-... say how serve connects to the cluster; all clients then act as that user.`
 
 // gatewayFlags say which Kafka serve stands in front of.
 type gatewayFlags struct {
 	upstream string
 	security kafkaSecurity
+	pulsar   pulsarFlags
 }
 
 func (g *gatewayFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&g.upstream, "upstream", "", "kafka://HOST:PORT[,HOST:PORT]: be a gateway to this Kafka, with history from --lake")
+	f.StringVar(&g.upstream, "upstream", "", "kafka://HOST:PORT[,HOST:PORT]: be a gateway to this Kafka, or pulsar://HOST:PORT/TENANT/NAMESPACE/TOPIC: show this topic of Pulsar, or all that match ~PATTERN; with history from --lake")
 	g.security.register(f)
+	g.pulsar.register(f)
 }
+
+// ofPulsar are those that mean something in front of a Pulsar alone.
+var ofPulsar = []string{"dir", "offsets-retention"}
 
 // ofGateway are the flags that mean something for a gateway; so do all that begin with tls, sasl, s3, dynamodb and kafka.
 var ofGateway = []string{"upstream", "lake", "advertise", "insecure", "log-store", "ready-file", "log-level", "log-format", "config", "help"}
@@ -40,6 +46,9 @@ var ofGateway = []string{"upstream", "lake", "advertise", "insecure", "log-store
 func (g *gatewayFlags) check(cmd *cobra.Command, listen, lake string, a accessFlags) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		family, _, _ := strings.Cut(f.Name, "-")
+		if isPulsar(g.upstream) && (family == "pulsar" || slices.Contains(ofPulsar, f.Name)) {
+			return
+		}
 		if !slices.Contains(ofGateway, f.Name) && !slices.Contains([]string{"tls", "sasl", "s3", "dynamodb", "kafka"}, family) {
 			err = errors.Join(err, fmt.Errorf("--%s does not go with --upstream: the Kafka there keeps the log, and `ledgerlake ingest` fills the tables", f.Name))
 		}
@@ -49,10 +58,10 @@ func (g *gatewayFlags) check(cmd *cobra.Command, listen, lake string, a accessFl
 		return err
 	case lake == "":
 		return errors.New("--upstream needs --lake: where the tables of its topics are, as --lake/TOPIC")
-	case a.acls != "off" && a.acls != "":
+	case a.acls != "off" && a.acls != "" && !isPulsar(g.upstream):
 		return errors.New("--kafka-acls does not go with --upstream: the rules of that Kafka hold, for the user that we log in as")
 	}
-	ours := g.security.sasl.User != "" || g.security.cert != ""
+	ours := g.security.sasl.User != "" || g.security.cert != "" || g.pulsar.token != "" || g.pulsar.tokenFile != "" || g.pulsar.oauthKey != ""
 	if ours && a.users == "" && a.clientCA == "" && !loopback(listen) && !a.insecure {
 		return fmt.Errorf("whoever reaches %s would act as our user of --upstream: give --kafka-users or --kafka-tls-client-ca, or --insecure when the network is trusted", listen)
 	}
@@ -113,5 +122,8 @@ func (g *gatewayFlags) runGateway(cmd *cobra.Command, cfg engineConfig, a access
 		return err
 	}
 	cfg.openStore = store.open
+	if isPulsar(g.upstream) {
+		return g.runPulsar(cmd.Context(), cfg, ready)
+	}
 	return g.run(cmd.Context(), cfg, ready)
 }

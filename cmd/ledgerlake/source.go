@@ -32,6 +32,7 @@ type stream struct {
 	app    string
 	names  table.Names    // system columns when there is no table; zero: the usual ones
 	places *reader.Places // of a topic of Pulsar with a table
+	values *topicSchemas  // of a topic of Pulsar
 	label  string         // in front of what is said of it, where there are several
 	closes []func() error
 }

@@ -16,8 +16,10 @@ import (
 	"github.com/ledgerlake/ledgerlake/committer/rpc"
 	"github.com/ledgerlake/ledgerlake/decode"
 	"github.com/ledgerlake/ledgerlake/decode/format"
+	"github.com/ledgerlake/ledgerlake/decode/pulsarschema"
 	"github.com/ledgerlake/ledgerlake/decode/transform"
 	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/internal/registry"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/table"
 	"github.com/ledgerlake/ledgerlake/tiering"
@@ -63,7 +65,11 @@ func (p *topicPlan) openTable(ctx context.Context) (*table.Table, string, error)
 	if !errors.Is(err, deltalog.ErrNotTable) {
 		return nil, "", fmt.Errorf("open table %s: %w", p.tableURL, err)
 	}
-	format, payload := p.format, p.schema
+	payload := p.schema
+	if err := p.bySchema(ctx); err != nil {
+		return nil, "", err
+	}
+	format := p.format
 	switch {
 	case p.auto() && p.decode.set():
 		return nil, "", fmt.Errorf("%s is a new table: say with --format how the values are encoded", p.tableURL)
@@ -100,6 +106,25 @@ func (p *topicPlan) openTable(ctx context.Context) (*table.Table, string, error)
 	}
 	p.log.Info("table is ready", "topic", p.topic, "table", p.tableURL, "format", format, "columns", payload.NumFields())
 	return t, format, nil
+}
+
+// bySchema takes the schemas of a topic of Pulsar for the format when nothing else is said and the topic has one that tells
+// columns. Text may be anything: it is looked at.
+func (p *topicPlan) bySchema(ctx context.Context) error {
+	if !p.auto() || p.decode.topic == nil || p.schema != nil {
+		return nil
+	}
+	s, err := p.decode.topic.Schema(ctx, nil)
+	switch {
+	case errors.Is(err, registry.ErrUnknown):
+		return nil
+	case err != nil:
+		return fmt.Errorf("schema of topic %s: %w", p.topic, err)
+	case s.Type == pulsarschema.None || s.Type == pulsarschema.String || s.Type == pulsarschema.Bytes:
+		return nil
+	}
+	p.format = format.Pulsar
+	return p.openFormat()
 }
 
 // openFormat makes the format that is neither json nor raw.

@@ -24,7 +24,7 @@ import (
 
 // Confluent is Avro with the schema's id in front, and the schemas in a registry. Columns are those of the newest
 // schema of subject, or without one of the newest schema among the samples.
-func Confluent(reg *registry.Client, subject string) decode.Format {
+func Confluent(reg confluent.Source, subject string) decode.Format {
 	return &registered{
 		subject: subject,
 		schemas: confluent.NewSchemas(reg, registry.Avro, func(s *registry.Schema) (*node, error) {

@@ -34,9 +34,16 @@ func ID(value []byte) (int, *decode.Error) {
 	return int(id), nil
 }
 
+// Source is where schemas come from: a *registry.Client, or whoever gives schemas ids that stay. Its errors are told apart as
+// package registry says. Safe for concurrent use.
+type Source interface {
+	ByID(id int) (*registry.Schema, error)
+	Latest(ctx context.Context, subject string) (*registry.Schema, error)
+}
+
 // Schemas are the schemas of one registry in the form T. Safe for concurrent use.
 type Schemas[T any] struct {
-	reg   *registry.Client
+	reg   Source
 	kind  registry.Kind
 	parse func(*registry.Schema) (T, error)
 
@@ -51,7 +58,7 @@ type parsed[T any] struct {
 
 // NewSchemas makes the schemas of a kind; others are errors. parse gets each schema once, and what it refuses makes
 // bad records.
-func NewSchemas[T any](reg *registry.Client, kind registry.Kind, parse func(*registry.Schema) (T, error)) *Schemas[T] {
+func NewSchemas[T any](reg Source, kind registry.Kind, parse func(*registry.Schema) (T, error)) *Schemas[T] {
 	return &Schemas[T]{reg: reg, kind: kind, parse: parse, known: map[int]parsed[T]{}}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/decode"
 	"github.com/ledgerlake/ledgerlake/decode/avro"
 	"github.com/ledgerlake/ledgerlake/decode/protobuf"
+	"github.com/ledgerlake/ledgerlake/decode/pulsarschema"
 	"github.com/ledgerlake/ledgerlake/internal/registry"
 )
 
@@ -27,6 +28,7 @@ const (
 	ProtobufConfluent = "protobuf-confluent" // Protobuf behind a schema id and message index
 	Protobuf          = "protobuf"           // Protobuf alone, of a message in a descriptor set
 	CSV               = "csv"                // one line of CSV
+	Pulsar            = "pulsar"             // what the schemas of a topic of Pulsar say
 	Raw               = "raw"                // bytes, which become no columns
 )
 
@@ -35,7 +37,7 @@ const Gzip = "+gzip"
 
 // Names lists the formats.
 func Names() []string {
-	return []string{JSON, JSONRegistry, AvroConfluent, AvroSOE, AvroRaw, AvroContainer, ProtobufConfluent, Protobuf, CSV, Raw}
+	return []string{JSON, JSONRegistry, AvroConfluent, AvroSOE, AvroRaw, AvroContainer, ProtobufConfluent, Protobuf, CSV, Pulsar, Raw}
 }
 
 // Options are the settings of a format; those that it has no use for are refused when set.
@@ -50,6 +52,9 @@ type Options struct {
 	// Validate checks JSON values against the schema of the registry; json-registry alone.
 	Validate bool
 	CSV      CSVOptions
+	// Pulsar gives the schemas of the topic; of pulsar. Kind is the type that the table was made by; empty: the newest's.
+	Pulsar pulsarschema.Registry
+	Kind   string
 }
 
 // ErrSpec says that a format or its settings make no sense.
@@ -73,7 +78,7 @@ func (f *Format) Close() error {
 
 // uses says which settings a format has a use for.
 var uses = map[string]struct{ registry, file, message bool }{
-	JSON: {}, Raw: {}, CSV: {}, AvroContainer: {},
+	JSON: {}, Raw: {}, CSV: {}, AvroContainer: {}, Pulsar: {},
 	JSONRegistry:      {registry: true},
 	AvroConfluent:     {registry: true},
 	ProtobufConfluent: {registry: true, message: true},
@@ -108,6 +113,9 @@ func Parse(spec string, o Options) (*Format, error) {
 	if f.Format, err = build(name, o, f.reg); err != nil {
 		return nil, errors.Join(fmt.Errorf("format %s: %w", name, err), f.Close())
 	}
+	if zipped && name == Pulsar {
+		return nil, fmt.Errorf("%w: Pulsar's schemas do not say that values are compressed: %s is no format", ErrSpec, spec)
+	}
 	if zipped {
 		f.Format = gzipped{f.Format}
 	}
@@ -131,6 +139,8 @@ func check(name string, o Options) error {
 		return needs(false, name, "a subject")
 	case o.Validate && name != JSONRegistry:
 		return needs(false, name, "validation")
+	case name == Pulsar && o.Pulsar == nil && o.Kind == "":
+		return needs(true, name, "a topic of Pulsar, pulsar://HOST:PORT/TENANT/NAMESPACE/TOPIC")
 	case name != CSV && !o.CSV.isZero():
 		return needs(false, name, "settings of CSV")
 	}
@@ -164,6 +174,8 @@ func build(name string, o Options, reg *registry.Client) (decode.Format, error) 
 		return protobuf.Message([]byte(o.Schemas[0]), o.Message)
 	case CSV:
 		return newCSV(o.CSV)
+	case Pulsar:
+		return pulsarschema.New(o.Pulsar, o.Kind)
 	case Raw:
 		return opaque{}, nil
 	}

@@ -84,23 +84,23 @@ func TestFormatsInTables(t *testing.T) {
 		if c.o.SchemaFile == "" && text != c.want || strings.Contains(text, "hidden") || strings.Contains(text, file) {
 			t.Errorf("%s in a table is %s, want %s", c.name, text, c.want)
 		}
-		again, err := format.Of(map[string]string{format.Property("app"): text}, "app", registry.Config{})
+		again, err := format.Of(map[string]string{format.Property("app"): text}, "app", format.Access{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if (again == nil) != (text == "") || again != nil && (again.Name != c.name || again.String() != text) {
 			t.Errorf("%s comes back as %v from %s", c.name, again, text)
 		}
-		if other, err := format.Of(map[string]string{format.Property("app"): text}, "other", registry.Config{}); other != nil || err != nil {
+		if other, err := format.Of(map[string]string{format.Property("app"): text}, "other", format.Access{}); other != nil || err != nil {
 			t.Errorf("of another application: %v, %v", other, err)
 		}
 	}
-	near, err := format.Of(map[string]string{format.Property("a"): `{"format":"avro-confluent","registry":["http://127.0.0.1:1"]}`}, "a", registry.Config{URLs: []string{"http://127.0.0.1:9"}})
+	near, err := format.Of(map[string]string{format.Property("a"): `{"format":"avro-confluent","registry":["http://127.0.0.1:1"]}`}, "a", format.Access{Registry: registry.Config{URLs: []string{"http://127.0.0.1:9"}}})
 	if err != nil || !strings.Contains(near.String(), "127.0.0.1:9") || strings.Contains(near.String(), "127.0.0.1:1\"") {
 		t.Errorf("with a registry that is named: %v, %v", near, err)
 	}
 	for _, text := range []string{"x", `{"format":"xml"}`, `{"format":"avro-raw"}`, `{"format":"avro-raw","schemas":["AAAA"]}`, `{"format":"csv","csv":{"comma":300}}`} {
-		if f, err := format.Of(map[string]string{format.Property("app"): text}, "app", registry.Config{}); err == nil || !strings.Contains(err.Error(), "--format") {
+		if f, err := format.Of(map[string]string{format.Property("app"): text}, "app", format.Access{}); err == nil || !strings.Contains(err.Error(), "--format") {
 			t.Errorf("%s gives %v, %v", text, f, err)
 		}
 	}
@@ -120,7 +120,7 @@ func TestLargeSchemasStayOutOfTables(t *testing.T) {
 	if got := made.String(); got != `{"format":"avro-raw"}` {
 		t.Errorf("a property of %d bytes", len(got))
 	}
-	if _, err := format.Of(map[string]string{format.Property("app"): made.String()}, "app", registry.Config{}); err == nil || !strings.Contains(err.Error(), "avro-raw needs a schema file; say how") {
+	if _, err := format.Of(map[string]string{format.Property("app"): made.String()}, "app", format.Access{}); err == nil || !strings.Contains(err.Error(), "avro-raw needs a schema file; say how") {
 		t.Errorf("Of = %v", err)
 	}
 }
@@ -143,6 +143,8 @@ func TestSpecsAreChecked(t *testing.T) {
 		"json-registry":      {format.Options{Registry: registry.Config{URLs: []string{"nowhere"}}}, "http://HOST:PORT"},
 		"protobuf-confluent": {format.Options{Registry: reg, Validate: true}, "has no use for validation"},
 		"avro-soe":           {format.Options{SchemaFile: "/does/not/exist"}, "no such file"},
+		"pulsar":             {format.Options{}, "pulsar needs a topic of Pulsar"},
+		"pulsar+gzip":        {format.Options{Kind: "JSON"}, "do not say that values are compressed"},
 		"csv+gzip":           {format.Options{CSV: format.CSVOptions{Comma: '"'}}, "cannot stand between fields"},
 	} {
 		if _, err := format.Parse(spec, c.o); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -150,7 +152,7 @@ func TestSpecsAreChecked(t *testing.T) {
 		}
 	}
 	for _, name := range format.Names() {
-		if !strings.Contains(name, "registry") && !strings.Contains(name, "confluent") && name != "avro-soe" && name != "avro-raw" && name != "protobuf" {
+		if !strings.Contains(name, "registry") && !strings.Contains(name, "confluent") && name != "avro-soe" && name != "avro-raw" && name != "protobuf" && name != "pulsar" {
 			if _, err := format.Parse(name+"+gzip", format.Options{}); err != nil {
 				t.Error(err)
 			}

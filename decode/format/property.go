@@ -9,6 +9,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/ledgerlake/ledgerlake/decode/pulsarschema"
 	"github.com/ledgerlake/ledgerlake/internal/registry"
 )
 
@@ -28,6 +29,7 @@ type recorded struct {
 	Message  string      `json:"message,omitempty"`
 	Validate bool        `json:"validate,omitempty"`
 	CSV      *CSVOptions `json:"csv,omitempty"`
+	Kind     string      `json:"kind,omitempty"` // of pulsar
 }
 
 // String is the format as the table property has it, without what logs in to a registry; empty for JSON and raw, which
@@ -42,6 +44,9 @@ func (f *Format) String() string {
 	}
 	for _, s := range f.options.Schemas {
 		r.Schemas = append(r.Schemas, compressed(s))
+	}
+	if p, ok := f.Format.(*pulsarschema.Format); ok {
+		r.Kind = p.Kind()
 	}
 	if !f.options.CSV.isZero() {
 		r.CSV = &f.options.CSV
@@ -84,27 +89,33 @@ func compressed(s string) []byte {
 	return b.Bytes()
 }
 
-// Of opens the format that a table's properties record for an application; nil when they record none. A registry, when
-// one is given, takes the place of the one recorded. That one is asked without a log-in, since whoever writes tables
-// says its address.
-func Of(properties map[string]string, app string, reg registry.Config) (*Format, error) {
+// Access is how schemas are reached that a format has not with it.
+type Access struct {
+	Registry registry.Config       // takes the place of the one recorded, when it has an address
+	Pulsar   pulsarschema.Registry // of the topic; nil: out of reach
+}
+
+// Of opens the format that a table's properties record for an application; nil when they record none. A registry that
+// is recorded is asked without a log-in, since whoever writes tables says its address.
+func Of(properties map[string]string, app string, access Access) (*Format, error) {
 	text := properties[Property(app)]
 	if text == "" {
 		return nil, nil
 	}
-	f, err := open(text, reg)
+	f, err := open(text, access)
 	if err != nil {
 		return nil, fmt.Errorf("table property %s: %w; say how the values are encoded with --format", Property(app), err)
 	}
 	return f, nil
 }
 
-func open(text string, reg registry.Config) (*Format, error) {
+func open(text string, access Access) (*Format, error) {
+	reg := access.Registry
 	var r recorded
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		return nil, err
 	}
-	o := Options{Message: r.Message, Validate: r.Validate, Registry: reg}
+	o := Options{Message: r.Message, Validate: r.Validate, Registry: reg, Pulsar: access.Pulsar, Kind: r.Kind}
 	if len(reg.URLs) == 0 {
 		o.Registry.URLs = r.Registry
 	}

@@ -90,7 +90,7 @@ func (d *plainDecoder) Append(value []byte) error {
 // Confluent is Protobuf with the schema's id and the index of the message in front, and the schemas in a registry.
 // Columns are those of the newest schema of subject, or without one of the newest schema among the samples: of its
 // message of that name, else of the one that the sample names, else of the first one.
-func Confluent(reg *registry.Client, subject, message string) decode.Format {
+func Confluent(reg confluent.Source, subject, message string) decode.Format {
 	return &registered{
 		subject: subject, name: message,
 		schemas: confluent.NewSchemas(reg, registry.Protobuf, compileText),

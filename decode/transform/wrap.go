@@ -180,6 +180,13 @@ func (b *beside) AppendRecord(rec *record.Record) error {
 		return err
 	}
 	value := rec.Value
+	framer, framed := b.Decoder.(decode.Framer)
+	if framed && b.fields != nil {
+		var err error
+		if value, err = framer.Frame(rec); err != nil {
+			return err
+		}
+	}
 	if b.fields != nil && value != nil {
 		var err error
 		if b.value, err = b.fields.AppendJSON(b.value[:0], value); err != nil {
@@ -190,11 +197,16 @@ func (b *beside) AppendRecord(rec *record.Record) error {
 	if err := b.record.append(value); err != nil {
 		return err
 	}
-	if err := b.Decoder.Append(rec.Value); err != nil {
-		b.record.Truncate(b.record.Rows() - 1)
-		return err
+	var err error
+	if framed {
+		err = framer.AppendRecord(rec)
+	} else {
+		err = b.Decoder.Append(rec.Value)
 	}
-	return nil
+	if err != nil {
+		b.record.Truncate(b.record.Rows() - 1)
+	}
+	return err
 }
 
 // AppendNull implements decode.Decoder.

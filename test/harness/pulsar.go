@@ -122,6 +122,16 @@ func (p *RealPulsar) Tool(t testing.TB, what string, args ...string) []byte {
 	return out
 }
 
+// JavaTool runs another class of test/services with Pulsar's jars.
+func (p *RealPulsar) JavaTool(t testing.TB, class string, args ...string) []byte {
+	t.Helper()
+	out, err := commandWithin(t, 5*RunTimeout, nil, p.env, script(t, "pulsar.sh"), append([]string{"java", filepath.Join(Top(t), "test", "services", class)}, args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 // StartTool is Tool beside the test: wait gives its end.
 func (p *RealPulsar) StartTool(t testing.TB, what string, args ...string) (wait func() error) {
 	t.Helper()

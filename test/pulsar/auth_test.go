@@ -11,6 +11,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -28,8 +29,12 @@ import (
 
 // tokenOf signs a token for a role, as the tool of Pulsar does it: a JWT by HMAC-SHA-256.
 func tokenOf(secret []byte, role string) string {
+	return signed(secret, fmt.Sprintf(`{"sub":%q}`, role))
+}
+
+func signed(secret []byte, claims string) string {
 	enc := base64.RawURLEncoding
-	body := enc.EncodeToString([]byte(`{"alg":"HS256"}`)) + "." + enc.EncodeToString(fmt.Appendf(nil, `{"sub":%q}`, role))
+	body := enc.EncodeToString([]byte(`{"alg":"HS256"}`)) + "." + enc.EncodeToString([]byte(claims))
 	h := hmac.New(sha256.New, secret)
 	h.Write([]byte(body))
 	return body + "." + enc.EncodeToString(h.Sum(nil))
@@ -45,14 +50,14 @@ func writeFile(t *testing.T, name string, raw []byte) string {
 	return path
 }
 
-// certificate gives the files of a certificate for 127.0.0.1 and of its key, which the JVM wants as PKCS 8.
-func certificate(t *testing.T) (cert, key string) {
+// certificate gives the files of a certificate of a name, for 127.0.0.1, and of its key, which the JVM wants as PKCS 8.
+func certificate(t *testing.T, name string) (cert, key string) {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "127.0.0.1"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, k.Public(), k)
 	if err != nil {
@@ -97,14 +102,17 @@ func TestARealPulsarThatAsksWhoWeAre(t *testing.T) {
 	}
 	admin, lakeRole := tokenOf(secret, "admin"), tokenOf(secret, "lake")
 	t.Setenv("PULSAR_TOKEN", admin)
-	cert, key := certificate(t)
+	cert, key := certificate(t, "127.0.0.1")
+	ours, ourKey := certificate(t, "certified")
 	tlsPort := harness.FreePort(t, 0)
-	p := harness.Pulsar(t, 50, "authenticationEnabled=true", "authenticationProviders=org.apache.pulsar.broker.authentication.AuthenticationProviderToken",
+	p := harness.Pulsar(t, 50, "authenticationEnabled=true", "authenticationProviders=org.apache.pulsar.broker.authentication.AuthenticationProviderToken,org.apache.pulsar.broker.authentication.AuthenticationProviderTls",
+		"tlsTrustCertsFilePath="+ours, "authenticationRefreshCheckSeconds=1",
 		"tokenSecretKey=data:;base64,"+base64.StdEncoding.EncodeToString(secret), "authorizationEnabled=true", "superUserRoles=admin",
 		"brokerClientAuthenticationPlugin=org.apache.pulsar.client.impl.auth.AuthenticationToken", "brokerClientAuthenticationParameters=token:"+admin,
 		fmt.Sprintf("brokerServicePortTls=%d", tlsPort), "tlsCertificateFilePath="+cert, "tlsKeyFilePath="+key)
 	keepAll(t, p)
 	p.Admin(t, "POST", "namespaces/public/default/permissions/lake", []string{"consume"})
+	p.Admin(t, "POST", "namespaces/public/default/permissions/certified", []string{"consume"})
 	p.Admin(t, "PUT", "persistent/public/default/orders-eu/partitions", 2)
 	p.Tool(t, "produce", "public/default/orders-eu", "0", "300", "batch=10", "keys=20")
 	p.Tool(t, "produce", "public/default/orders-us", "0", "170", "keys=20")
@@ -131,6 +139,11 @@ func TestARealPulsarThatAsksWhoWeAre(t *testing.T) {
 		t.Errorf("by OAuth2: %d rows, %d tokens were given", rows, given.Load())
 	}
 
+	certified := filepath.Join(t.TempDir(), "certified")
+	harness.Run(t, nil, "ingest", secure+"orders-us", certified, "--tls-ca", cert, "--tls-cert", ours, "--tls-key", ourKey, "--format", "raw", "--until-latest", "--log-level", "warn")
+	compareRows(t, certified, want[2:])
+	stranger, strangersKey := certificate(t, "certified") // the name, and nobody vouches for it
+
 	for _, bad := range []struct {
 		name string
 		args []string
@@ -139,6 +152,7 @@ func TestARealPulsarThatAsksWhoWeAre(t *testing.T) {
 		{"no token", nil, "uthenticat"},
 		{"a token of somebody else", []string{"--pulsar-token", tokenOf([]byte("another secret of 32 bytes......"), "lake")}, "uthenticat"},
 		{"a role without the right", []string{"--pulsar-token", tokenOf(secret, "stranger")}, "uthoriz"},
+		{"a certificate that nobody vouches for", []string{"--tls-cert", stranger, "--tls-key", strangersKey}, ""},
 		{"a wrong secret at the issuer", []string{"--pulsar-oauth2-key", writeFile(t, "bad.json", []byte(`{"client_id":"lake","client_secret":"x","issuer_url":"`+url+`"}`))}, "who is that?"},
 	} {
 		_, err := harness.TryRun(t, nil, append([]string{"read", secure + "orders-us", "--tls-ca", cert}, bad.args...)...)
@@ -151,7 +165,54 @@ func TestARealPulsarThatAsksWhoWeAre(t *testing.T) {
 	if _, err := harness.TryRun(t, nil, "read", secure+"orders-us", "--pulsar-token", lakeRole); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("a broker whose certificate nobody vouches for: %v", err)
 	}
+	expires(t, p, secret)
 	sealedLedgers(t, p, lakeRole)
+}
+
+// expires: a token that runs out while messages come is tried some more, since its file may get a new one: then the run goes
+// on. When it gets none, the run ends with an error that says so.
+func expires(t *testing.T, p *harness.RealPulsar, secret []byte) {
+	t.Helper()
+	for _, renewed := range []bool{true, false} {
+		short := signed(secret, fmt.Sprintf(`{"sub":"lake","exp":%d}`, time.Now().Unix()+15))
+		file, lake := writeFile(t, "short", []byte(short)), filepath.Join(t.TempDir(), "expires")
+		x := harness.Start(t, "ingest", p.URL()+"/public/default/other", lake, "--pulsar-token-file", file, "--format", "raw", "--flush-age", "200ms", "--log-level", "debug")
+		harness.Eventually(t, harness.RunTimeout, func() error {
+			if !x.Said("not authenticated") {
+				return errors.New("the broker takes the token still")
+			}
+			return nil
+		})
+		if !renewed {
+			harness.Eventually(t, harness.RunTimeout, func() error {
+				select {
+				case <-x.Done():
+					return nil
+				default:
+					return errors.New("the run goes on without credentials")
+				}
+			})
+			lines := strings.Split(strings.TrimSpace(x.Log()), "\n")
+			if last := lines[len(lines)-1]; !strings.Contains(last, "not authenticated") {
+				t.Errorf("the run ended with %q", last)
+			} else {
+				t.Logf("the run ended with %q", last)
+			}
+			return
+		}
+		if err := os.WriteFile(file, []byte(tokenOf(secret, "lake")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p.Tool(t, "produce", "public/default/other", "10", "5")
+		harness.Eventually(t, harness.RunTimeout, func() error {
+			out, err := harness.TryRun(t, nil, "read", lake, "--columns", "_offset")
+			if n := strings.Count(string(out), "\n"); err != nil || n != 15 {
+				return fmt.Errorf("%d rows, want 15: %w", n, err)
+			}
+			return nil
+		})
+		x.Kill()
+	}
 }
 
 // sealedLedgers: with --sealed-ledgers what is in the open ledger stays out of the table until it is sealed.

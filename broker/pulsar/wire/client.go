@@ -305,22 +305,12 @@ func (c *Client) Topics(ctx context.Context, namespace, pattern string) ([]strin
 
 // Schema is what a topic's registry says about its values.
 type Schema struct {
-	Name    string
-	Type    int // numbers of PulsarApi's Schema.Type
-	Data    []byte
-	Version []byte
+	Name       string
+	Type       int // numbers of PulsarApi's Schema.Type
+	Data       []byte
+	Version    []byte
+	Properties map[string]string
 }
-
-// Types of Schema that callers tell apart.
-const (
-	SchemaNone           = 0
-	SchemaString         = 1
-	SchemaJSON           = 2
-	SchemaProtobuf       = 3
-	SchemaAvro           = 4
-	SchemaKeyValue       = 15
-	SchemaProtobufNative = 20
-)
 
 // Schema gives a version of a topic's schema; nil is the newest. A *ServerError with CodeTopicNotFound says that the
 // topic has none.
@@ -369,7 +359,29 @@ func (s *Schema) parse(b []byte) error {
 			s.Data = f.Bytes
 		case 4:
 			s.Type = int(f.Uint)
+		case 5:
+			key, value, err := keyValue(f.Bytes)
+			if err != nil {
+				return err
+			}
+			if s.Properties == nil {
+				s.Properties = map[string]string{}
+			}
+			s.Properties[key] = value
 		}
 	}
 	return r.Err()
+}
+
+func keyValue(b []byte) (key, value string, err error) {
+	r := pbfield.Read(b)
+	for r.Next() {
+		switch f := r.Field(); f.Num {
+		case 1:
+			key = string(f.Bytes)
+		case 2:
+			value = string(f.Bytes)
+		}
+	}
+	return key, value, r.Err()
 }
