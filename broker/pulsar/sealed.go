@@ -2,11 +2,7 @@ package pulsar
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -20,47 +16,16 @@ type Ledger struct {
 	Size    int64 `json:"size"`
 }
 
-// Ledgers gives the ledgers of a partition's topic that are left, and the last entry that is confirmed. A ledger is
+// ledgers gives the ledgers of a partition's topic that are left, and the last entry that is confirmed. A ledger is
 // sealed when it is not the last one; then its numbers are final.
 func (s *Source) ledgers(ctx context.Context, topic string) ([]Ledger, MessageID, error) {
 	name := strings.TrimPrefix(topic, "persistent://")
-	at := strings.TrimSuffix(s.cfg.Admin, "/") + "/admin/v2/persistent/" + (&url.URL{Path: name}).EscapedPath() + "/internalStats"
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
-	if err != nil {
-		return nil, MessageID{}, fmt.Errorf("ask for the ledgers of %s: %w", name, err)
-	}
-	if s.cfg.Auth.Method == "token" && s.cfg.Auth.Data != nil {
-		token, err := s.cfg.Auth.Data(ctx)
-		if err != nil {
-			return nil, MessageID{}, fmt.Errorf("get credentials: %w", err)
-		}
-		req.Header.Set("Authorization", "Bearer "+string(token))
-	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: s.cfg.TLS, DisableKeepAlives: true}}
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, MessageID{}, fmt.Errorf("%w: ask for the ledgers of %s: %w", wire.ErrLost, name, err)
-	}
-	defer resp.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, 64<<20))
-	if err != nil {
-		return nil, MessageID{}, fmt.Errorf("%w: ask for the ledgers of %s: %w", wire.ErrLost, name, err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		err := fmt.Errorf("ask for the ledgers of %s: %s: %.200s", name, resp.Status, raw)
-		if resp.StatusCode >= 500 || resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusTemporaryRedirect { // it moves to another broker
-			err = fmt.Errorf("%w: %w", wire.ErrLost, err)
-		}
-		return nil, MessageID{}, err
-	}
 	var stats struct {
 		Last    string   `json:"lastConfirmedEntry"`
 		Ledgers []Ledger `json:"ledgers"`
 	}
-	if err := json.Unmarshal(raw, &stats); err != nil {
-		return nil, MessageID{}, fmt.Errorf("ledgers of %s: %w", name, err)
+	if err := s.ask(ctx, "persistent/"+name+"/internalStats", &stats); err != nil {
+		return nil, MessageID{}, fmt.Errorf("ask for the ledgers of %s: %w", name, err)
 	}
 	last := wire.Earliest
 	if _, err := fmt.Sscanf(stats.Last, "%d:%d", &last.Ledger, &last.Entry); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path"
 	"regexp"
@@ -92,6 +93,17 @@ func (in *pulsarIngest) open(cmd *cobra.Command, source string) (err error) {
 	return err
 }
 
+// warnOfConflicts tells of policies that could take messages before they are in the table.
+func warnOfConflicts(ctx context.Context, src *pulsar.Source, topic string, log *slog.Logger) {
+	found, err := src.Conflicts(ctx, topic)
+	if err != nil {
+		log.Warn("whether policies of Pulsar take messages before they are in the table cannot be seen", "topic", topic, "error", err)
+	}
+	for _, what := range found {
+		log.Warn("a policy of Pulsar: "+what, "topic", topic)
+	}
+}
+
 // watch looks for new topics that match the pattern.
 func (in *pulsarIngest) watch(ctx context.Context, sup *ingest.Supervisor) {
 	const every = time.Minute
@@ -169,6 +181,9 @@ func (in *pulsarIngest) job(topic, tableURL string) (ingest.Job, error) {
 		}
 		defer func() { err = errors.Join(err, src.Close()) }()
 		schemas.set(src)
+		if cfg.Admin != "" {
+			warnOfConflicts(ctx, src, topic, in.proc.log)
+		}
 		stream := stream
 		stream.plan.source = src
 		stream.opened = func(t *table.Table) error {

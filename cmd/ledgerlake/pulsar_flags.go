@@ -38,7 +38,7 @@ func (p *pulsarFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&p.oauthIssuer, "pulsar-oauth2-issuer", "", "where to get tokens (default: issuer_url of the key file)")
 	f.StringVar(&p.oauthAudience, "pulsar-oauth2-audience", "", "audience to ask for")
 	f.StringVar(&p.oauthScope, "pulsar-oauth2-scope", "", "scope to ask for")
-	f.StringVar(&p.admin, "pulsar-admin", "", "http://host:port of Pulsar's admin API; only --sealed-ledgers needs it")
+	f.StringVar(&p.admin, "pulsar-admin", "", "http://host:port of Pulsar's admin API: --sealed-ledgers needs it, and ingest warns of policies that could take messages before they are in the table")
 }
 
 // isPulsar says whether a SOURCE is a topic of Pulsar.

@@ -41,11 +41,13 @@ type Config struct {
 type Log struct {
 	cfg Config
 
+	asking sync.Mutex      // one asks for the list, for all
+	told   map[string]bool // names that no client can use, and that it was said of; guarded by asking
+
 	mu     sync.Mutex
 	listed time.Time
 	topics []broker.TopicInfo
-	names  map[string]bool // of topics, as clients know them
-	told   map[string]bool // names that no client can use, and that it was said of
+	names  map[string]bool // of topics, as clients know them; nil before the first list
 }
 
 var (
@@ -88,22 +90,37 @@ func (l *Log) Topics(ctx context.Context) ([]broker.TopicInfo, error) {
 			out = append(out, t)
 		}
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if err := l.list(ctx); err != nil {
 		return nil, err
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	return append(out, l.topics...), nil
 }
 
-// list makes sure that the list of topics is young. mu is held. While Pulsar does not answer, the old one is good.
+// young says whether the list of topics need not be asked for, and whether there is one at all.
+func (l *Log) young() (young, any bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.names != nil && time.Since(l.listed) < listFor, l.names != nil
+}
+
+// list makes sure that the list of topics is young. While Pulsar does not answer, the old one is good.
 func (l *Log) list(ctx context.Context) error {
-	if l.names != nil && time.Since(l.listed) < listFor {
+	if young, _ := l.young(); young {
+		return nil
+	}
+	l.asking.Lock()
+	defer l.asking.Unlock()
+	young, any := l.young()
+	if young {
 		return nil
 	}
 	topics, err := l.look(ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.listed = time.Now()
-	if err != nil && l.names != nil {
+	if err != nil && any {
 		l.cfg.Logger.Warn("the topics of Pulsar cannot be listed: those that were there are shown", "namespace", l.cfg.Namespace, "error", err)
 		return nil
 	}
@@ -148,15 +165,18 @@ func (l *Log) look(ctx context.Context) (out []broker.TopicInfo, err error) {
 
 // known is ErrUnknownTopic for a topic that is not in the list.
 func (l *Log) known(ctx context.Context, topic string) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.names[topic] {
+	has := func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.names[topic]
+	}
+	if has() {
 		return nil
 	}
 	if err := l.list(ctx); err != nil {
 		return err
 	}
-	if !l.names[topic] {
+	if !has() {
 		return fmt.Errorf("topic %s: %w", topic, broker.ErrUnknownTopic)
 	}
 	return nil
