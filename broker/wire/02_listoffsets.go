@@ -72,9 +72,14 @@ func (s *Server) listOffset(ctx context.Context, tp record.TopicPartition, ms in
 	if err != nil {
 		return -1, -1, err
 	}
-	if _, counts := s.log.(broker.Counter); counts && ms == offsetLatest {
-		end, err := broker.StableEnd(ctx, s.log, tp)
-		return end, -1, err
+	if _, counts := s.log.(broker.Counter); counts {
+		switch ms {
+		case offsetLatest:
+			end, err := broker.StableEnd(ctx, s.log, tp)
+			return end, -1, err
+		case offsetMaxTimestamp: // dozens of look-ups, each of which reads
+			return -1, -1, errUnknownTimestamp
+		}
 	}
 	switch {
 	case ms == offsetLatest && iso == broker.ReadCommitted:

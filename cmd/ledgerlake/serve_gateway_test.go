@@ -20,6 +20,11 @@ func TestGatewayFlags(t *testing.T) {
 		"a path":                {"--lake l --upstream kafka://127.0.0.1:1/topic", "want kafka://"},
 		"no scheme":             {"--lake l --upstream 127.0.0.1:1", "want kafka://"},
 		"a bad mechanism":       {"--lake l --sasl-user a --sasl-mechanism NTLM", "NTLM"},
+		"Pulsar, a topic":       {"--lake l --upstream pulsar://127.0.0.1:1/a/b/c --topic a", "--topic does not go with --upstream"},
+		"Pulsar, no topic":      {"--lake l --upstream pulsar://127.0.0.1:1", "want pulsar://host:port/tenant/namespace/topic"},
+		"Pulsar, a bad pattern": {"--lake l --upstream pulsar://127.0.0.1:1/a/b/~(", "topic pattern"},
+		"Pulsar, our token":     {"--lake l --upstream pulsar://127.0.0.1:1/a/b/c --pulsar-token t --kafka-listen :9092", "--kafka-users"},
+		"Pulsar, nobody there":  {"--lake l --upstream pulsar://127.0.0.1:1/a/b/c", "connect to pulsar"},
 		"nobody there":          {"--lake l --kafka-listen 127.0.0.1:0", "does not answer"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -66,6 +66,9 @@ func (g *gatewayFlags) runPulsar(ctx context.Context, cfg engineConfig, ready st
 		return err
 	}
 	defer func() { err = errors.Join(err, src.Close()) }()
+	if err := os.MkdirAll(cfg.dir, 0o755); err != nil {
+		return fmt.Errorf("make --dir: %w", err)
+	}
 	own, err := local.Open(ctx, local.Config{Dir: filepath.Join(cfg.dir, "log"), FS: vfs.OS(), Logger: cfg.log})
 	if err != nil {
 		return fmt.Errorf("open the log of %s, which keeps the positions of groups: %w", cfg.dir, err)
