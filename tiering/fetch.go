@@ -45,8 +45,8 @@ type position struct {
 	next   record.Offset
 	target record.Offset // UntilEnd: where to stop; else, or while only mark says so, -1
 	mark   broker.EndMark
-	tries  int           // failures in a row
-	after  time.Time     // not before, after a failure
+	tries  int       // failures in a row
+	after  time.Time // not before, after a failure
 }
 
 func newFetcher(s *session) *fetcher {
