@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/ledgerlake/ledgerlake/record"
@@ -46,6 +47,7 @@ type FetchOptions struct {
 	MaxWait   time.Duration // ... or so much time has passed; zero never waits
 	MaxBytes  int           // soft limit over all ranges; zero means no limit
 	Isolation Isolation
+	InFiles   bool // large answers may come as Fetched.File, for who sends them on as they are. A source may give Batches all the same
 }
 
 // Fetched is the answer for one FetchRange.
@@ -53,8 +55,19 @@ type Fetched struct {
 	TP      record.TopicPartition
 	Bounds  Bounds
 	Batches []byte       // whole v2 batches; the first may begin below From. Read-only, kept by the receiver
+	File    *FileRange   // instead of Batches, only with FetchOptions.InFiles. The receiver releases it
 	Aborted []AbortedTxn // only with ReadCommitted: what to leave out, by First ascending
 	Err     error        // of this partition alone: ErrUnknownTopic, *OutOfRangeError, ...
+}
+
+// FileRange are whole batches where they lie in a file. Unlike Fetched.Batches they were not looked at between the first
+// and the last.
+type FileRange struct {
+	File    io.ReaderAt
+	Pos     int64
+	Size    int
+	Next    record.Offset // where to read on
+	Release func()        // the file may be closed; called once
 }
 
 // Source is what tiering and the reader need of a log. All methods may be called concurrently.

@@ -97,6 +97,7 @@ func goOn(t *testing.T, rng *rand.Rand, disk *vfs.Mem, info Info, left []kept) e
 		return err
 	}
 	checkReads(t, r, left, 0)
+	checkTimes(t, r, left, 0)
 	return r.Close()
 }
 

@@ -14,7 +14,7 @@ const headWindow = 1024
 
 // Reader reads one segment. It is safe for concurrent use.
 type Reader struct {
-	log   vfs.File
+	log   *shared
 	info  Info // Size bounds the reads; Next is not known for a segment that Open opened
 	look  lookup
 	owned bool
@@ -26,7 +26,7 @@ func Open(fsys vfs.FS, dir string, base record.Offset) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open segment: %w", err)
 	}
-	r := &Reader{log: f, info: Info{Base: base}, owned: true}
+	r := &Reader{log: share(f), info: Info{Base: base}, owned: true}
 	r.info.Size, err = f.Size()
 	if err == nil {
 		r.look.offFile, r.look.offCount, err = openIndex(fsys, FileName(dir, base, IndexSuffix), offsetEntrySize)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -77,6 +78,7 @@ func TestReadWrite(t *testing.T) {
 			t.Fatalf("index entries: %d and %d, %v", r.look.offCount, r.look.timeCount, err)
 		}
 		checkReads(t, r, batches, seed)
+		checkTimes(t, r, batches, seed)
 		if err := r.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +88,7 @@ func TestReadWrite(t *testing.T) {
 	}
 }
 
-// checkReads reads from every offset, also from inside a batch and from gaps, and finds every time.
+// checkReads reads from every offset, also from inside a batch and from gaps.
 func checkReads(t *testing.T, r *Reader, batches []kept, seed uint64) {
 	t.Helper()
 	i := 0
@@ -96,9 +98,10 @@ func checkReads(t *testing.T, r *Reader, batches []kept, seed uint64) {
 			i++
 		}
 		got, err := r.Read(o, 3000)
+		span, serr := r.Span(o, 3000)
 		if i == len(batches) {
-			if !errors.Is(err, io.EOF) {
-				t.Fatalf("seed %d: read behind the end: %v", seed, err)
+			if !errors.Is(err, io.EOF) || !errors.Is(serr, io.EOF) {
+				t.Fatalf("seed %d: read behind the end: %v, %v", seed, err, serr)
 			}
 			break
 		}
@@ -109,8 +112,16 @@ func checkReads(t *testing.T, r *Reader, batches []kept, seed uint64) {
 		if err != nil || !bytes.Equal(got, want) {
 			t.Fatalf("seed %d: read from %d: %d bytes, want %d, %v", seed, o, len(got), len(want), err)
 		}
+		after := slices.IndexFunc(batches, func(b kept) bool { return b.pos == batches[i].pos+int64(len(want)) })
+		if serr != nil || span.Pos != batches[i].pos || span.Size != len(want) || after >= 0 && (span.Next <= batches[after-1].h.LastOffset() || span.Next > batches[after].h.BaseOffset) {
+			t.Fatalf("seed %d: span from %d: %+v, want %d bytes at %d, %v", seed, o, span, len(want), batches[i].pos, serr)
+		}
 	}
-	for ms := int64(950); ms < last.MaxTimestamp+20; ms++ {
+}
+
+func checkTimes(t *testing.T, r *Reader, batches []kept, seed uint64) {
+	t.Helper()
+	for ms := int64(950); ms < batches[len(batches)-1].h.MaxTimestamp+20; ms++ {
 		want, found := record.Offset(0), false
 		for _, b := range batches {
 			if b.h.MaxTimestamp >= ms {
@@ -182,7 +193,9 @@ func TestActive(t *testing.T) {
 			early := w.Reader()
 			add(30)
 			checkReads(t, early, all[:30], 0)
+			checkTimes(t, early, all[:30], 0)
 			checkReads(t, w.Reader(), all, 0)
+			checkTimes(t, w.Reader(), all, 0)
 			info := w.Info()
 			if lost != "none flushed" {
 				if err := w.FlushIndex(); err != nil {
@@ -214,6 +227,7 @@ func TestActive(t *testing.T) {
 			all = all[:60]
 			add(40)
 			checkReads(t, w.Reader(), all, 0)
+			checkTimes(t, w.Reader(), all, 0)
 			if err := errors.Join(w.Seal(), w.Close()); err != nil {
 				t.Fatal(err)
 			}
@@ -299,6 +313,7 @@ func TestDamage(t *testing.T) {
 					t.Fatal(err)
 				}
 				checkReads(t, r, batches[:c.good], 3)
+				checkTimes(t, r, batches[:c.good], 3)
 			}
 		})
 	}
@@ -350,6 +365,7 @@ func TestBadIndexes(t *testing.T) {
 			}
 			if c.times {
 				checkReads(t, r, batches, 5)
+				checkTimes(t, r, batches, 5)
 				return
 			}
 			for _, b := range batches {

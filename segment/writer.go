@@ -22,7 +22,7 @@ const maxControl = 64 << 10
 type Writer struct {
 	fs          vfs.FS
 	dir         string
-	log         vfs.File
+	log         *shared
 	x           indexer
 	flushedOffs int // entries that are in the index files already
 	flushedTime int
@@ -36,7 +36,7 @@ func Create(fsys vfs.FS, dir string, base record.Offset) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create segment: %w", err)
 	}
-	return &Writer{fs: fsys, dir: dir, log: f, x: indexer{info: EmptyInfo(base)}, newIndex: true}, nil
+	return &Writer{fs: fsys, dir: dir, log: share(f), x: indexer{info: EmptyInfo(base)}, newIndex: true}, nil
 }
 
 // OpenWriter goes on with a segment of which info describes the good part. What lies behind info.Size is
@@ -46,7 +46,7 @@ func OpenWriter(fsys vfs.FS, dir string, info Info) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open segment: %w", err)
 	}
-	w := &Writer{fs: fsys, dir: dir, log: f}
+	w := &Writer{fs: fsys, dir: dir, log: share(f)}
 	if err := w.load(info); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -171,8 +171,8 @@ func (w *Writer) Append(raw []byte, h record.BatchHeader) error {
 // Info describes what was appended so far.
 func (w *Writer) Info() Info { return w.x.info }
 
-// Reader gives a view of what was appended so far. It shares the Writer's file: after the Writer's Close its
-// reads fail with fs.ErrClosed, and the segment is to be opened by Open.
+// Reader gives a view of what was appended so far. It shares the Writer's file: after the Writer's Close, and
+// what was pinned, its reads fail with fs.ErrClosed, and the segment is to be opened by Open.
 func (w *Writer) Reader() *Reader {
 	return &Reader{log: w.log, info: w.x.info, look: lookup{offsets: w.x.offsets, times: w.x.times}}
 }
@@ -260,7 +260,7 @@ func (w *Writer) Seal() error {
 	return w.SyncLog()
 }
 
-// Close closes the log file. It neither flushes nor syncs.
+// Close closes the log file, or leaves that to the last Pin of it. It neither flushes nor syncs.
 func (w *Writer) Close() error { return w.log.Close() }
 
 // Recover makes a segment whole of which nothing is known: it cuts the log at the first bad byte, which the

@@ -65,7 +65,6 @@ type snapshot struct {
 	state   checkpointState
 	sync    []syncJob
 	swaps   []swapJob
-	err     error
 }
 
 // swapJob is a swap that the checkpoint decides.
@@ -97,7 +96,7 @@ func (l *Log) snapshotInto(snap *snapshot) {
 		p.mu.Lock()
 		p.expireProducersLocked(expired)
 		if p.changed {
-			snap.err = errors.Join(snap.err, p.snapshotLocked(snap))
+			p.snapshotLocked(snap)
 		}
 		if p.cached != nil {
 			snap.state.Partitions = append(snap.state.Partitions, *p.cached)
@@ -107,7 +106,7 @@ func (l *Log) snapshotInto(snap *snapshot) {
 }
 
 // snapshotLocked remembers the partition's state and what must be synced before it may be relied on.
-func (p *partition) snapshotLocked(snap *snapshot) error {
+func (p *partition) snapshotLocked(snap *snapshot) {
 	for _, s := range p.droppedLocked() {
 		p.log.dropped = append(p.log.dropped, droppedSegment{p, s})
 	}
@@ -138,9 +137,6 @@ func (p *partition) snapshotLocked(snap *snapshot) error {
 			job.sealed = append(job.sealed, s)
 		default:
 			job.active = s.w
-			if err := s.w.FlushIndex(); err != nil {
-				return err
-			}
 			if s.w.Info().Aborted > 0 {
 				job.txn = append(job.txn, s.w.Info().Base)
 			}
@@ -154,7 +150,6 @@ func (p *partition) snapshotLocked(snap *snapshot) error {
 	}
 	p.cached, p.changed, p.newFiles = st, false, false
 	snap.sync = append(snap.sync, job)
-	return nil
 }
 
 // Checkpoint makes the segments durable and drops the journal before them. The log calls it by itself.
@@ -208,8 +203,10 @@ func (l *Log) spoil(snap *snapshot) {
 
 // finish syncs what the snapshot relies on, writes it, and removes what it makes superfluous.
 func (l *Log) finish(snap *snapshot) error {
-	if snap.err != nil {
-		return snap.err
+	for _, job := range snap.sync {
+		if err := job.flush(); err != nil && !job.p.isDeleted() {
+			return err
+		}
 	}
 	for _, job := range snap.sync {
 		if err := job.run(); err != nil {
@@ -291,6 +288,17 @@ func (p *partition) isDeleted() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.deleted
+}
+
+// flush writes the indexes of the active segment: one partition at a time, and not with the snapshot, for which all wait.
+// They may tell of more than the snapshot does.
+func (j *syncJob) flush() error {
+	if j.active == nil {
+		return nil
+	}
+	j.p.mu.Lock()
+	defer j.p.mu.Unlock()
+	return j.active.FlushIndex()
 }
 
 func (j *syncJob) run() error {

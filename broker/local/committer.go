@@ -86,6 +86,9 @@ type group struct {
 	err     error
 }
 
+// applyHere is up to how many entries are applied without a second goroutine: to wake one takes longer.
+const applyHere = 8
+
 // commitLoop writes groups to the journal. While it syncs one, the next gathers.
 func (l *Log) commitLoop() {
 	defer close(l.groups)
@@ -116,7 +119,12 @@ func (l *Log) commitLoop() {
 			}
 		}
 		last, syncTime = len(entries), time.Since(begin)
-		l.groups <- group{entries, err}
+		if g := (group{entries, err}); len(entries) <= applyHere && l.waiting.Load() == 0 {
+			l.applyGroup(g) // the others are through
+		} else {
+			l.waiting.Add(1)
+			l.groups <- g
+		}
 	}
 }
 
@@ -189,31 +197,36 @@ func (l *Log) rotate(refuse *error) error {
 	return err
 }
 
-// applyLoop brings durable entries into the partitions, in the order of the journal.
+// applyLoop applies large groups while the next one is synced.
 func (l *Log) applyLoop() {
-	var broken error
 	for g := range l.groups {
-		for i, e := range g.entries {
-			err := g.err
-			if err == nil {
-				err = broken
-			}
-			if err == nil {
-				err = e.refuse
-			}
-			if err == nil {
-				if err = l.apply(e); err != nil {
-					broken = l.fail(err)
-					err = broken
-				}
-			}
-			g.entries[i] = nil
-			e.done <- err
+		l.applyGroup(g)
+		l.waiting.Add(-1)
+	}
+}
+
+// applyGroup brings durable entries into the partitions, in the order of the journal: one goroutine at a time.
+func (l *Log) applyGroup(g group) {
+	for i, e := range g.entries {
+		err := g.err
+		if err == nil {
+			err = l.broken
 		}
-		select {
-		case l.spare <- g.entries[:0]:
-		default:
+		if err == nil {
+			err = e.refuse
 		}
+		if err == nil {
+			if err = l.apply(e); err != nil {
+				l.broken = l.fail(err)
+				err = l.broken
+			}
+		}
+		g.entries[i] = nil
+		e.done <- err
+	}
+	select {
+	case l.spare <- g.entries[:0]:
+	default:
 	}
 }
 

@@ -51,6 +51,8 @@ type Config struct {
 	OpenSegments      int           // sealed segments whose files may stay open; default 256
 	MaxBatchMemory    int           // largest decompressed batch; default 128 MiB
 	ValidateMemory    int64         // what checking compressed batches holds, all together; default 256 MiB
+
+	inFileFrom int // bytes from which on an answer may stay in its file; default 32 KiB: below, a read costs less than what goes with it
 }
 
 func (c Config) withDefaults() Config {
@@ -77,6 +79,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.CleanInterval, 30*time.Second)
 	setDefault(&c.CleanerMemory, 64<<20)
 	setDefault(&c.ValidateMemory, 256<<20)
+	setDefault(&c.inFileFrom, 32<<10)
 	return c
 }
 

@@ -84,11 +84,14 @@ func (l *Log) Fetch(ctx context.Context, ranges []broker.FetchRange, opts broker
 			case <-timer.C:
 				return out, nil
 			case <-ctx.Done():
+				releaseFiles(out)
 				return nil, ctx.Err()
 			case <-l.closed:
+				releaseFiles(out)
 				return nil, broker.ErrClosed
 			}
 		}
+		releaseFiles(out)
 	}
 }
 
@@ -99,6 +102,9 @@ func (f *fetch) limited(out []broker.Fetched) bool {
 	}
 	for i := range out {
 		next := f.ranges[i].From
+		if file := out[i].File; file != nil {
+			next = file.Next
+		}
 		for b := out[i].Batches; len(b) > 0; {
 			h, err := record.ParseHeader(b)
 			if err != nil {
@@ -185,10 +191,11 @@ func (f *fetch) read() (out []broker.Fetched, final bool, err error) {
 			}
 		}
 		f.readOne(i, limit, whole, &out[i])
-		f.got += len(out[i].Batches)
+		f.got += fetchedBytes(&out[i])
 		final = final || out[i].Err != nil
 	}
 	if f.l.isClosed() {
+		releaseFiles(out)
 		return nil, true, broker.ErrClosed
 	}
 	return out, final, nil
@@ -202,7 +209,7 @@ func (f *fetch) readOne(i, limit int, whole bool, out *broker.Fetched) {
 		v, out.Err = p.view(from, &out.Bounds, &f.seen[i])
 		f.stable[i] = out.Bounds.Stable
 		for at := from; out.Err == nil && v.r != nil && limit > 0; {
-			out.Batches, out.Err = v.r.Read(at, limit)
+			out.Err = f.readFrom(v, at, limit, out)
 			if !errors.Is(out.Err, io.EOF) {
 				break
 			}
@@ -212,7 +219,8 @@ func (f *fetch) readOne(i, limit int, whole bool, out *broker.Fetched) {
 			v, out.Err = p.view(at, new(broker.Bounds), new(int64))
 		}
 		if out.Err == nil {
-			if !whole && len(out.Batches) > limit {
+			if !whole && fetchedBytes(out) > limit {
+				releaseFile(out)
 				out.Batches = nil
 			}
 		}
@@ -230,6 +238,10 @@ func (f *fetch) readOne(i, limit int, whole bool, out *broker.Fetched) {
 
 // committedOnly cuts an answer at the last stable offset, and adds the aborted transactions that are in it.
 func (p *partition) committedOnly(out *broker.Fetched, from record.Offset, aborted []segment.AbortedTxn) {
+	if out.File != nil { // which ends before it
+		out.Aborted = abortedIn(aborted, from, out.File.Next)
+		return
+	}
 	end, to := 0, from
 	for end < len(out.Batches) {
 		h, err := record.ParseHeader(out.Batches[end:])

@@ -8,8 +8,17 @@ import (
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
 )
 
-// keepBuffer is how large an encoding buffer may stay between groups.
-const keepBuffer = 8 << 20
+const (
+	writeBytes = 1 << 20        // frames are written when so much of them waits, and synced as a group
+	keepBuffer = 2 * writeBytes // how large their buffer may stay between groups
+
+	// Behind a small group so many zeros are written, before they are frames. The first write to preallocated disk space
+	// changes metadata, for which a sync waits longer than for data; so one sync in many does. Large groups are their own.
+	aheadBytes = 1 << 20
+	aheadGroup = 64 << 10
+)
+
+var zeros [aheadBytes]byte
 
 // errNoFile means that the next journal file could not be made. Nothing has changed: the present file goes on.
 var errNoFile = errors.New("no new journal file")
@@ -25,7 +34,9 @@ type journal struct {
 	key    frameKey
 	pos    int64 // end of what was written
 	synced int64
-	buf    []byte // frames that wait for flush
+	ahead  int64  // end of the zeros behind it
+	buf    []byte // frames that wait to be written
+	err    error  // of a write before flush
 }
 
 func newJournal(cfg *Config, dir string, seq uint64) *journal {
@@ -43,7 +54,7 @@ func (j *journal) open() error {
 }
 
 func (j *journal) begin(f vfs.File, key frameKey) {
-	j.file, j.key, j.pos, j.synced = f, key, fileHeaderSize, fileHeaderSize
+	j.file, j.key, j.pos, j.synced, j.ahead = f, key, fileHeaderSize, fileHeaderSize, fileHeaderSize
 }
 
 // make makes a file durable under its name, so that frames in it can be relied on.
@@ -84,27 +95,56 @@ func (j *journal) full(size int64) bool {
 func (j *journal) add(f Frame) {
 	f.Synced = j.synced
 	j.buf = appendFrame(j.buf, &f, &j.key)
+	if len(j.buf) >= writeBytes && j.err == nil {
+		j.err = j.write()
+	}
 }
 
-// flush writes and syncs the frames that were added.
-func (j *journal) flush() error {
-	if len(j.buf) == 0 {
-		return nil
-	}
+// write writes what waits, so that a large group is never in memory as a whole. Until flush it may be torn.
+func (j *journal) write() error {
 	n, err := j.file.WriteAt(j.buf, j.pos)
-	if err == nil {
-		err = j.file.SyncData()
-	}
 	if err != nil {
 		return fmt.Errorf("write journal at %d: %w", j.pos, err)
 	}
 	j.pos += int64(n)
-	j.synced = j.pos
 	if cap(j.buf) > keepBuffer {
 		j.buf = nil
 	}
 	j.buf = j.buf[:0]
 	return nil
+}
+
+// flush writes and syncs the frames that were added.
+func (j *journal) flush() error {
+	if j.err != nil {
+		return j.err
+	}
+	if len(j.buf) > 0 {
+		if j.pos == j.synced {
+			j.writeAhead(j.pos + int64(len(j.buf)))
+		}
+		if err := j.write(); err != nil {
+			return err
+		}
+	}
+	if j.pos == j.synced {
+		return nil
+	}
+	if err := j.file.SyncData(); err != nil {
+		return fmt.Errorf("sync journal at %d: %w", j.pos, err)
+	}
+	j.synced = j.pos
+	return nil
+}
+
+// writeAhead writes zeros behind a group that will end at end. They are what the file holds there anyway, so no matter what
+// a crash leaves of them, and a fault is for the frames' own write to meet.
+func (j *journal) writeAhead(end int64) {
+	if len(j.buf) > aheadGroup || end <= j.ahead || end >= j.bytes {
+		return
+	}
+	j.ahead = min(end+aheadBytes, j.bytes)
+	_, _ = j.file.WriteAt(zeros[:j.ahead-end], end)
 }
 
 // rotate makes the next file, closes the present one with an end frame and goes on in the next one. The next one

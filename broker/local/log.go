@@ -53,6 +53,9 @@ type Log struct {
 
 	sinceCheckpoint atomic.Int64
 	sealedOpen      atomic.Int64  // files of sealed segments that a checkpoint will close
+	waiting         atomic.Int64  // groups that are synced and not applied
+	broken          error         // of applyGroup
+	pinned          atomic.Int64  // answers that lie in files
 	checkpointWish  chan struct{} // capacity 1
 	loops           sync.WaitGroup
 

@@ -50,15 +50,15 @@ func readCommitted(l *Log, p record.TopicPartition, from record.Offset, limit in
 	var it record.Iterator
 	var filter record.AbortFilter
 	for next := max(from, bounds.Start); next < bounds.Stable; {
-		got, err := l.Fetch(context.Background(), []broker.FetchRange{{TP: p, From: next, MaxBytes: limit}}, broker.FetchOptions{Isolation: broker.ReadCommitted})
-		if err = errors.Join(err, got[0].Err); err != nil {
+		got, err := fetchEither(l, broker.FetchRange{TP: p, From: next, MaxBytes: limit}, broker.FetchOptions{Isolation: broker.ReadCommitted})
+		if err != nil {
 			return nil, bounds, err
 		}
-		if len(got[0].Batches) == 0 {
+		if len(got.Batches) == 0 {
 			return nil, bounds, fmt.Errorf("no batch at %d of %v", next, bounds)
 		}
-		filter.Reset(got[0].Aborted)
-		for b := got[0].Batches; len(b) > 0; {
+		filter.Reset(got.Aborted)
+		for b := got.Batches; len(b) > 0; {
 			batch, err := record.ReadBatch(b)
 			if err != nil {
 				return nil, bounds, err
