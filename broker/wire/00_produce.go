@@ -56,6 +56,8 @@ func (s *Server) produce(r *request) (kmsg.Response, error) {
 		wg   sync.WaitGroup
 		sem  = make(chan struct{}, produceParallel)
 		seen = map[record.TopicPartition]bool{}
+
+		alone = len(req.Topics) == 1 && len(req.Topics[0].Partitions) == 1
 	)
 	resp.Topics = make([]kmsg.ProduceResponseTopic, len(req.Topics))
 	for i := range req.Topics {
@@ -79,7 +81,10 @@ func (s *Server) produce(r *request) (kmsg.Response, error) {
 			case seen[tp]:
 				op.ErrorCode, op.ErrorMessage = codeInvalidRequest, msgOf(errors.New("the partition stands twice in one request"))
 			default:
-				seen[tp] = true
+				if seen[tp] = true; alone {
+					s.appendBatch(txn, tp, rp.Records, op)
+					continue
+				}
 				sem <- struct{}{}
 				wg.Go(func() {
 					s.appendBatch(txn, tp, rp.Records, op)

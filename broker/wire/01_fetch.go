@@ -32,6 +32,7 @@ func apiFetch() api {
 // fetchSlot joins a range with its place in the answer.
 type fetchSlot struct {
 	out   *kmsg.FetchResponseTopicPartition
+	key   sessionKey
 	r     broker.FetchRange
 	lake  record.Offset // start of the history, when there is one
 	tiers bool          // there is history
@@ -47,11 +48,11 @@ func (s *Server) fetch(r *request) (kmsg.Response, error) {
 	}
 	err := s.fetchAll(r, req, resp)
 	if err == nil {
-		r.mute = s.quotas.charge(r, fetchQuota, answeredBytes(resp))
+		r.mute = s.quotas.charge(r, fetchQuota, answeredBytes(resp, r.files))
 		resp.ThrottleMillis = int32(r.mute.Milliseconds())
 	}
 	if err == nil && session != nil {
-		s.sessions.finish(session, incremental, resp)
+		s.sessions.finish(session, incremental, resp, r.files)
 	}
 	return resp, err
 }
@@ -64,6 +65,7 @@ func (s *Server) fetchAll(r *request, req *kmsg.FetchRequest, resp *kmsg.FetchRe
 		MaxWait:   min(time.Duration(req.MaxWaitMillis)*time.Millisecond, maxFetchWait),
 		MaxBytes:  min(max(int(req.MaxBytes), 1), s.cfg.MaxFetchBytes),
 		Isolation: broker.Isolation(req.IsolationLevel),
+		InFiles:   true,
 	}
 	if failed {
 		opts.MaxWait = 0
@@ -112,25 +114,33 @@ func (s *Server) fetchLog(r *request, slots []*fetchSlot, opts broker.FetchOptio
 			now := opts
 			now.MaxWait = 0
 			got, err := s.log.Fetch(r.ctx, ranges, now)
-			if n, failed := fetchedBytes(got); err != nil || failed || n >= opts.MinBytes || opts.MaxWait <= 0 {
-				mem.keep(n)
+			if n, inMemory, failed := fetchedBytes(got); err != nil || failed || n >= opts.MinBytes || opts.MaxWait <= 0 {
+				mem.keep(inMemory)
 				r.done = mem.release
-				return s.fillAll(r.ctx, slots, got, err)
+				return s.fillAll(r, slots, got, err)
+			}
+			for _, f := range got {
+				if f.File != nil {
+					f.File.Release()
+				}
 			}
 			mem.release()
 		}
 		opts.MaxBytes = smallAnswer
 	}
 	got, err := s.log.Fetch(r.ctx, ranges, opts)
-	return s.fillAll(r.ctx, slots, got, err)
+	return s.fillAll(r, slots, got, err)
 }
 
-func fetchedBytes(got []broker.Fetched) (n int, failed bool) {
+func fetchedBytes(got []broker.Fetched) (n, inMemory int, failed bool) {
 	for _, f := range got {
-		n += len(f.Batches)
+		inMemory += len(f.Batches)
+		if f.File != nil {
+			n += f.File.Size
+		}
 		failed = failed || f.Err != nil
 	}
-	return n, failed
+	return n + inMemory, inMemory, failed
 }
 
 // fetchSlots lays out the answer and collects what to ask the Log for.
@@ -151,7 +161,7 @@ func (s *Server) fetchSlots(r *request, req *kmsg.FetchRequest, resp *kmsg.Fetch
 				op.ErrorCode, failed = codeOf(err), true
 				continue
 			}
-			slots = append(slots, &fetchSlot{out: op, r: broker.FetchRange{
+			slots = append(slots, &fetchSlot{out: op, key: sessionKey{rt.Topic, rt.TopicID, rp.Partition}, r: broker.FetchRange{
 				TP:       record.TopicPartition{Topic: name, Partition: rp.Partition},
 				From:     record.Offset(rp.FetchOffset),
 				MaxBytes: min(max(int(rp.PartitionMaxBytes), 1), s.cfg.MaxFetchBytes),
@@ -161,10 +171,10 @@ func (s *Server) fetchSlots(r *request, req *kmsg.FetchRequest, resp *kmsg.Fetch
 	return slots, failed
 }
 
-func (s *Server) fillAll(ctx context.Context, slots []*fetchSlot, got []broker.Fetched, err error) error {
+func (s *Server) fillAll(r *request, slots []*fetchSlot, got []broker.Fetched, err error) error {
 	if err != nil {
-		if ctx.Err() != nil {
-			return errors.Join(errPollCut, context.Cause(ctx))
+		if r.ctx.Err() != nil {
+			return errors.Join(errPollCut, context.Cause(r.ctx))
 		}
 		for _, sl := range slots {
 			sl.out.ErrorCode = codeOf(err)
@@ -174,17 +184,17 @@ func (s *Server) fillAll(ctx context.Context, slots []*fetchSlot, got []broker.F
 	}
 	for i, sl := range slots {
 		if i < len(got) {
-			s.fillFetch(ctx, sl, got[i])
+			s.fillFetch(r, sl, got[i])
 		}
 	}
 	return nil
 }
 
-func (s *Server) fillFetch(ctx context.Context, sl *fetchSlot, f broker.Fetched) {
+func (s *Server) fillFetch(r *request, sl *fetchSlot, f broker.Fetched) {
 	var oor *broker.OutOfRangeError
 	if errors.As(f.Err, &oor) {
 		// Retention may have passed the offset after it was checked against the history: the client asks again.
-		if s.inHistory(ctx, sl, oor.Bounds) {
+		if s.inHistory(r.ctx, sl, oor.Bounds) {
 			s.fillBounds(sl, oor.Bounds)
 			return
 		}
@@ -202,11 +212,27 @@ func (s *Server) fillFetch(ctx context.Context, sl *fetchSlot, f broker.Fetched)
 	if f.Batches != nil {
 		out.RecordBatches = f.Batches
 	}
+	if f.File != nil {
+		r.leaveInFile(sl, f.File)
+	}
 	for _, a := range f.Aborted {
 		t := kmsg.NewFetchResponseTopicPartitionAbortedTransaction()
 		t.ProducerID, t.FirstOffset = a.ProducerID, int64(a.First)
 		out.AbortedTransactions = append(out.AbortedTransactions, t)
 	}
+}
+
+// leaveInFile has batches sent from their file. Of a partition that stands twice in a request, the second place gets
+// nothing this time.
+func (r *request) leaveInFile(sl *fetchSlot, f *broker.FileRange) {
+	if r.files[sl.key] != nil {
+		f.Release()
+		return
+	}
+	if r.files == nil {
+		r.files = files{}
+	}
+	r.files[sl.key], sl.out.RecordBatches = f, nil
 }
 
 func (s *Server) fillBounds(sl *fetchSlot, b broker.Bounds) {
@@ -231,10 +257,10 @@ func fetchSize(f *kmsg.FetchResponse) int {
 	return n
 }
 
-func answeredBytes(f *kmsg.FetchResponse) (n int) {
+func answeredBytes(f *kmsg.FetchResponse, in files) (n int) {
 	for i := range f.Topics {
 		for j := range f.Topics[i].Partitions {
-			n += len(f.Topics[i].Partitions[j].RecordBatches)
+			n += in.batchBytes(&f.Topics[i], &f.Topics[i].Partitions[j])
 		}
 	}
 	return n

@@ -61,6 +61,7 @@ type frame struct {
 	key    int16
 	weight int64 // in bytes of memory, about
 	held   int64 // of the budget
+	away   bool  // it is with the cluster behind a gateway
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -226,42 +227,38 @@ func (c *conn) readFrame(size int) (frame, error) {
 		at = end
 	}
 	f.body, f.held = body, f.weight
+	c.s.metrics.request(f.key)
+	c.s.metrics.in.Add(int64(size) + 4)
 	return f, nil
 }
 
 func (c *conn) answerLoop() error {
+	if c.up != nil {
+		return c.relayLoop()
+	}
 	for f := range c.frames {
-		c.ahead.hold(c.ctx, &f) // a client that keeps to what it was told does not notice
-		a, err := c.s.dispatch(c.ctx, c, &f)
-		switch {
-		case err != nil:
-		case a.parts != nil:
-			err = c.writeParts(a.parts)
-		case len(a.out) > 0:
-			err = c.write(a.out)
-		}
-		if err == nil {
-			err = a.end
-		}
-		a.release()
-		c.s.budget.Release(f.held)
-		c.ahead.leave(&f, a.mute)
-		if err != nil {
+		if err := c.answer(&f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// write sends in chunks, so that the deadline bounds a stalled reader and not a large answer.
-func (c *conn) write(out []byte) error {
-	for len(out) > 0 {
-		_ = c.nc.SetWriteDeadline(time.Now().Add(c.s.cfg.IOTimeout))
-		n, err := c.nc.Write(out[:min(ioChunk, len(out))])
-		if err != nil {
-			return fmt.Errorf("send answer: %w", err)
-		}
-		out = out[n:]
+func (c *conn) answer(f *frame) error {
+	c.ahead.hold(c.ctx, f) // a client that keeps to what it was told does not notice
+	a, err := c.s.dispatch(c.ctx, c, f)
+	switch {
+	case err != nil:
+	case a.parts != nil:
+		err = c.writeParts(a.parts)
+	case len(a.out) > 0:
+		err = c.write(a.out)
 	}
-	return nil
+	if err == nil {
+		err = a.end
+	}
+	a.release()
+	c.s.budget.Release(f.held)
+	c.ahead.leave(f, a.mute)
+	return err
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
 	"reflect"
 	"time"
 
@@ -36,6 +35,7 @@ type request struct {
 	body     kmsg.Request
 	done     func() // called after the answer is sent; may be nil
 	mem      lease  // of an answer that is large
+	files    files  // of a Fetch answer: batches that stay in them until it is sent
 	made     int64  // bytes of the answer, as they are counted
 	weight   int64  // of its frame
 	drop     func() // nothing of the frame is needed any more: a wait begins
@@ -48,7 +48,8 @@ type request struct {
 // answer is what goes back: a frame with its length, empty when there is nothing to send.
 type answer struct {
 	out   []byte
-	parts net.Buffers // instead of out, when it is large
+	parts []part // instead of out, when it is large
+	files files
 	done  func()
 	end   error // of the connection, after the answer
 	mute  time.Duration
@@ -58,6 +59,7 @@ func (a answer) release() {
 	if a.done != nil {
 		a.done()
 	}
+	a.files.release()
 }
 
 // dispatch answers one frame. An error ends the connection.
@@ -98,20 +100,17 @@ func (s *Server) dispatch(ctx context.Context, c *conn, f *frame) (answer, error
 	if err != nil {
 		return answer{}, fmt.Errorf("decode %s version %d: %w", a.name, version, err)
 	}
-	r.weight, r.drop = f.weight, func() {
-		s.budget.Release(f.held)
-		f.held, f.body = 0, nil
-	}
+	r.weight, r.drop = f.weight, func() { s.letGo(f) }
 	in = nil
 	r.ctx, r.host, r.local, r.up = ctx, c.host, c.local, c.up
 	r.proof, r.proved = &c.proof, c.proved
 	resp, err := a.handle(s, r)
-	ans := answer{done: r.done, end: r.end, mute: r.mute}
+	ans := answer{done: r.done, files: r.files, end: r.end, mute: r.mute}
 	if r.done == nil {
 		ans.done = r.mem.release
 	}
-	if f, ok := resp.(*kmsg.FetchResponse); ok && err == nil && c.gathers {
-		if ans.parts = gather(corr, f); ans.parts != nil {
+	if f, ok := resp.(*kmsg.FetchResponse); ok && err == nil && (c.gathers || len(r.files) > 0) {
+		if ans.parts = gather(corr, f, r.files); ans.parts != nil {
 			return ans, nil
 		}
 	}

@@ -2,11 +2,10 @@ package wire
 
 import (
 	"encoding/binary"
-	"fmt"
-	"net"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ledgerlake/ledgerlake/broker"
 )
 
 const (
@@ -14,14 +13,51 @@ const (
 	gatherPart = 4 << 10  // ... smaller batches are copied all the same: each part costs the kernel too
 )
 
-// gather encodes a Fetch answer as the parts that are to be sent one behind the other; the batches are not copied. It
-// knows the fields that fetch fills, and gives nil for an answer with others, or one that is small.
-func gather(corr []byte, f *kmsg.FetchResponse) net.Buffers {
-	meta, records, ok := gatherSize(f)
-	if !ok || records < gatherFrom {
+// part of an answer: bytes, or batches in a file.
+type part struct {
+	bytes []byte
+	file  *broker.FileRange
+}
+
+func (p part) size() int {
+	if p.file != nil {
+		return p.file.Size
+	}
+	return len(p.bytes)
+}
+
+// files are the batches of an answer that are not in it but in files: those of partitions whose RecordBatches is nil.
+type files map[sessionKey]*broker.FileRange
+
+func (f files) of(t *kmsg.FetchResponseTopic, p *kmsg.FetchResponseTopicPartition) *broker.FileRange {
+	if p.RecordBatches != nil || len(f) == 0 {
 		return nil
 	}
-	g := &gatherer{flexible: f.Version >= 12, buf: make([]byte, 0, meta)}
+	return f[sessionKey{t.Topic, t.TopicID, p.Partition}]
+}
+
+// batchBytes is how many bytes of batches an answer gives of a partition.
+func (f files) batchBytes(t *kmsg.FetchResponseTopic, p *kmsg.FetchResponseTopicPartition) int {
+	if file := f.of(t, p); file != nil {
+		return file.Size
+	}
+	return len(p.RecordBatches)
+}
+
+func (f files) release() {
+	for _, file := range f {
+		file.Release()
+	}
+}
+
+// gather encodes a Fetch answer as the parts that are to be sent one behind the other; the batches are not copied. It
+// knows the fields that fetch fills, and gives nil for an answer with others, or one that is small and all in memory.
+func gather(corr []byte, f *kmsg.FetchResponse, in files) []part {
+	meta, records, ok := gatherSize(f)
+	if !ok || records < gatherFrom && len(in) == 0 {
+		return nil
+	}
+	g := &gatherer{flexible: f.Version >= 12, files: in, buf: make([]byte, 0, meta)}
 	g.i32(int32(0)) // the length, below
 	g.buf = append(g.buf, corr...)
 	g.tags()
@@ -40,7 +76,7 @@ func gather(corr []byte, f *kmsg.FetchResponse) net.Buffers {
 		}
 		g.count(len(t.Partitions))
 		for j := range t.Partitions {
-			g.partition(f.Version, &t.Partitions[j])
+			g.partition(f.Version, t, &t.Partitions[j])
 		}
 		g.tags()
 	}
@@ -48,13 +84,13 @@ func gather(corr []byte, f *kmsg.FetchResponse) net.Buffers {
 	g.cut()
 	total := 0
 	for _, p := range g.parts {
-		total += len(p)
+		total += p.size()
 	}
-	binary.BigEndian.PutUint32(g.parts[0], uint32(total-4))
+	binary.BigEndian.PutUint32(g.parts[0].bytes, uint32(total-4))
 	return g.parts
 }
 
-// gatherSize gives a bound on what is beside the large batches, and the bytes of all; false for fields that are not known here.
+// gatherSize gives a bound on what is beside the large batches, and the bytes of those in memory; false for fields that are not known here.
 func gatherSize(f *kmsg.FetchResponse) (meta, records int, ok bool) {
 	meta = 64
 	if f.Version < 4 || f.UnknownTags.Len() > 0 || len(f.Brokers) > 0 {
@@ -85,11 +121,12 @@ func gatherSize(f *kmsg.FetchResponse) (meta, records int, ok bool) {
 // gatherer appends to buf, whose capacity is enough, and cuts it where a batch comes between.
 type gatherer struct {
 	flexible bool
+	files    files
 	buf      []byte // what is not yet among the parts
-	parts    net.Buffers
+	parts    []part
 }
 
-func (g *gatherer) partition(version int16, p *kmsg.FetchResponseTopicPartition) {
+func (g *gatherer) partition(version int16, t *kmsg.FetchResponseTopic, p *kmsg.FetchResponseTopicPartition) {
 	g.i32(p.Partition)
 	g.i16(p.ErrorCode)
 	g.i64(p.HighWatermark)
@@ -110,16 +147,21 @@ func (g *gatherer) partition(version int16, p *kmsg.FetchResponseTopicPartition)
 	if version >= 11 {
 		g.i32(p.PreferredReadReplica)
 	}
-	if p.RecordBatches == nil {
+	file := g.files.of(t, p)
+	if p.RecordBatches == nil && file == nil {
 		g.null()
 	} else {
-		g.count(len(p.RecordBatches))
+		g.count(g.files.batchBytes(t, p))
 	}
-	if len(p.RecordBatches) < gatherPart {
-		g.buf = append(g.buf, p.RecordBatches...)
-	} else {
+	switch {
+	case file != nil:
 		g.cut()
-		g.parts = append(g.parts, p.RecordBatches)
+		g.parts = append(g.parts, part{file: file})
+	case len(p.RecordBatches) < gatherPart:
+		g.buf = append(g.buf, p.RecordBatches...)
+	default:
+		g.cut()
+		g.parts = append(g.parts, part{bytes: p.RecordBatches})
 	}
 	g.tags()
 }
@@ -127,7 +169,7 @@ func (g *gatherer) partition(version int16, p *kmsg.FetchResponseTopicPartition)
 // cut makes a part of what is there.
 func (g *gatherer) cut() {
 	if n := len(g.buf); n > 0 {
-		g.parts = append(g.parts, g.buf[:n:n])
+		g.parts = append(g.parts, part{bytes: g.buf[:n:n]})
 		g.buf = g.buf[n:]
 	}
 }
@@ -166,23 +208,4 @@ func (g *gatherer) tags() {
 	if g.flexible {
 		g.buf = append(g.buf, 0)
 	}
-}
-
-// writeParts sends parts as write does: so much at once that the deadline bounds a stalled reader.
-func (c *conn) writeParts(parts net.Buffers) error {
-	for len(parts) > 0 {
-		var chunk net.Buffers
-		for n := 0; n < ioChunk && len(parts) > 0; {
-			p := parts[0][:min(len(parts[0]), ioChunk-n)]
-			chunk, n = append(chunk, p), n+len(p)
-			if parts[0] = parts[0][len(p):]; len(parts[0]) == 0 {
-				parts = parts[1:]
-			}
-		}
-		_ = c.nc.SetWriteDeadline(time.Now().Add(c.s.cfg.IOTimeout))
-		if _, err := chunk.WriteTo(c.nc); err != nil {
-			return fmt.Errorf("send answer: %w", err)
-		}
-	}
-	return nil
 }

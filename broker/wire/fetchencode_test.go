@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"crypto/rand"
 	mrand "math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ledgerlake/ledgerlake/broker"
 )
 
 // An answer in parts is, byte for byte, what the library makes of it, in every version; fields that are not known here
@@ -44,12 +45,14 @@ func TestGatherIsTheSameAnswer(t *testing.T) {
 				f.Topics = append(f.Topics, ft)
 			}
 			corr := []byte{1, 2, 3, 4}
-			parts, want := gather(corr, f), encode(corr, f, f.IsFlexible())
+			want := encode(corr, f, f.IsFlexible())
+			in := someInFiles(rnd, f)
+			parts := gather(corr, f, in)
 			_, records, _ := gatherSize(f)
-			if (parts == nil) != (records < gatherFrom) {
-				t.Fatalf("version %d: %d bytes of batches, %d parts", version, records, len(parts))
+			if (parts == nil) != (records < gatherFrom && len(in) == 0) {
+				t.Fatalf("version %d: %d bytes of batches, %d files, %d parts", version, records, len(in), len(parts))
 			}
-			if parts != nil && !bytes.Equal(slices.Concat(parts...), want) {
+			if parts != nil && !bytes.Equal(joined(t, parts), want) {
 				t.Fatalf("version %d: the parts are another answer", version)
 			}
 		}
@@ -59,7 +62,39 @@ func TestGatherIsTheSameAnswer(t *testing.T) {
 	p := kmsg.NewFetchResponseTopicPartition()
 	p.RecordBatches, p.DivergingEpoch.Epoch = make([]byte, 1<<20), 3
 	f.Topics = []kmsg.FetchResponseTopic{{Partitions: []kmsg.FetchResponseTopicPartition{p}}}
-	if gather([]byte{0, 0, 0, 0}, f) != nil {
+	if gather([]byte{0, 0, 0, 0}, f, nil) != nil {
 		t.Error("a field that is not known is left out")
 	}
+}
+
+// someInFiles moves some batches of an answer to where a log's file has them.
+func someInFiles(rnd *mrand.Rand, f *kmsg.FetchResponse) files {
+	in := files{}
+	for i := range f.Topics {
+		ft := &f.Topics[i]
+		for j := range ft.Partitions {
+			if p := &ft.Partitions[j]; len(p.RecordBatches) > 0 && rnd.IntN(2) == 0 {
+				log := append([]byte("before"), p.RecordBatches...)
+				in[sessionKey{ft.Topic, ft.TopicID, p.Partition}] = &broker.FileRange{File: bytes.NewReader(log), Pos: 6, Size: len(p.RecordBatches)}
+				p.RecordBatches = nil
+			}
+		}
+	}
+	return in
+}
+
+func joined(t *testing.T, parts []part) (out []byte) {
+	t.Helper()
+	for _, p := range parts {
+		if p.file == nil {
+			out = append(out, p.bytes...)
+			continue
+		}
+		b := make([]byte, p.file.Size)
+		if _, err := p.file.File.ReadAt(b, p.file.Pos); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, b...)
+	}
+	return out
 }

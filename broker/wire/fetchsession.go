@@ -199,7 +199,7 @@ func (s *fetchSession) topics() (out []kmsg.FetchRequestTopic) {
 }
 
 // finish notes what a consumer is told, and leaves out of an incremental answer what it knows already.
-func (f *fetchSessions) finish(s *fetchSession, incremental bool, resp *kmsg.FetchResponse) {
+func (f *fetchSessions) finish(s *fetchSession, incremental bool, resp *kmsg.FetchResponse, in files) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	resp.SessionID = s.id
@@ -213,11 +213,12 @@ func (f *fetchSessions) finish(s *fetchSession, incremental bool, resp *kmsg.Fet
 			if had == nil { // forgotten by a request that overtook this one
 				continue
 			}
-			news := p.ErrorCode != codeNone || len(p.RecordBatches) > 0 || p.HighWatermark != had.high || p.LogStartOffset != had.from
+			gives := in.batchBytes(&t, &p) > 0
+			news := p.ErrorCode != codeNone || gives || p.HighWatermark != had.high || p.LogStartOffset != had.from
 			if had.high, had.from = p.HighWatermark, p.LogStartOffset; p.ErrorCode != codeNone {
 				had.high = -1 // so that its end is told
 			}
-			if gave[k] = len(p.RecordBatches) > 0; news || !incremental {
+			if gave[k] = gives; news || !incremental {
 				parts = append(parts, p)
 			}
 		}

@@ -25,7 +25,7 @@ const (
 )
 
 // upstreamConn is a connection to a node of the cluster on behalf of one client, made when it is first needed. One
-// goroutine uses it at a time.
+// goroutine uses it at a time, but for await.
 type upstreamConn struct {
 	g    *gateway
 	node int32 // anyNode: whichever answers
@@ -46,10 +46,15 @@ func (u *upstreamConn) close() {
 	}
 }
 
+// fresh says whether the connection will do for another request.
+func (u *upstreamConn) fresh() bool {
+	now := time.Now()
+	return u.nc != nil && now.Sub(u.used) < upstreamRest && (u.expires.IsZero() || now.Add(loginMargin).Before(u.expires))
+}
+
 // ready connects where there is no connection, or none that will do for another request.
 func (u *upstreamConn) ready(ctx context.Context) error {
-	now := time.Now()
-	if u.nc != nil && now.Sub(u.used) < upstreamRest && (u.expires.IsZero() || now.Add(loginMargin).Before(u.expires)) {
+	if u.fresh() {
 		return nil
 	}
 	u.close()
@@ -60,6 +65,9 @@ func (u *upstreamConn) ready(ctx context.Context) error {
 			return nil
 		}
 		u.close()
+		if ctx.Err() == nil {
+			u.g.s.metrics.failures.Add(1)
+		}
 		if errs = append(errs, err); ctx.Err() != nil {
 			break
 		}
@@ -106,8 +114,43 @@ func (u *upstreamConn) speaks(key, most int16) (int16, bool) {
 // size; lend takes it before the answer is read. sent, when it is not nil, is called when the request is not needed any
 // more. quiet is for a request that is not answered. After an error the connection is closed.
 func (u *upstreamConn) exchange(ctx context.Context, req []byte, x exchange) (out []byte, mem *lease, err error) {
-	s := u.g.s
-	nc := u.nc
+	began := time.Now()
+	corr, err := u.submit(ctx, req, x)
+	if err == nil && !x.quiet {
+		out, mem, err = u.await(ctx, corr, x)
+	}
+	if err == nil && !x.wait && !x.quiet {
+		u.g.s.metrics.took(began)
+	}
+	if u.used = time.Now(); err != nil {
+		u.close()
+	}
+	return out, mem, err
+}
+
+// submit sends a request, whose answer has the number that it gives.
+func (u *upstreamConn) submit(ctx context.Context, req []byte, x exchange) (corr int32, err error) {
+	defer u.cuts(ctx, x, &err)()
+	u.corr++
+	binary.BigEndian.PutUint32(req[4:], uint32(u.corr))
+	if err := u.send(req); err != nil {
+		return 0, fmt.Errorf("%w: send: %v", errUpstream, err)
+	}
+	if x.sent != nil {
+		x.sent()
+	}
+	return u.corr, nil
+}
+
+// await reads the next answer, which is to be that of a request. It may run while others are submitted.
+func (u *upstreamConn) await(ctx context.Context, corr int32, x exchange) (out []byte, mem *lease, err error) {
+	defer u.cuts(ctx, x, &err)()
+	return u.receive(ctx, corr, x)
+}
+
+// cuts closes the connection when ctx, or the time to drain, ends before the function that it gives is called.
+func (u *upstreamConn) cuts(ctx context.Context, x exchange, err *error) (done func()) {
+	s, nc := u.g.s, u.nc
 	cut := func() { _ = nc.Close() }
 	soft := context.AfterFunc(ctx, func() {
 		if x.wait || s.pollCtx.Err() == nil { // what does not wait may end while the server drains
@@ -115,28 +158,17 @@ func (u *upstreamConn) exchange(ctx context.Context, req []byte, x exchange) (ou
 		}
 	})
 	hard := context.AfterFunc(s.hardCtx, cut)
-	defer func() {
+	return func() {
 		soft()
 		hard()
-		if u.used = time.Now(); err != nil {
-			u.close()
-			if ctx.Err() != nil {
-				err = errors.Join(errPollCut, err)
-			}
+		switch {
+		case *err == nil:
+		case ctx.Err() != nil:
+			*err = errors.Join(errPollCut, *err)
+		default:
+			s.metrics.failures.Add(1)
 		}
-	}()
-	u.corr++
-	binary.BigEndian.PutUint32(req[4:], uint32(u.corr))
-	if err := u.send(req); err != nil {
-		return nil, nil, fmt.Errorf("%w: send: %v", errUpstream, err)
 	}
-	if x.sent != nil {
-		x.sent()
-	}
-	if x.quiet {
-		return nil, nil, nil
-	}
-	return u.receive(ctx, x)
 }
 
 // exchange says how a request is sent.
@@ -160,7 +192,7 @@ func (u *upstreamConn) send(req []byte) error {
 	return err
 }
 
-func (u *upstreamConn) receive(ctx context.Context, x exchange) (out []byte, mem *lease, err error) {
+func (u *upstreamConn) receive(ctx context.Context, want int32, x exchange) (out []byte, mem *lease, err error) {
 	_ = u.nc.SetReadDeadline(time.Time{}) // the node may wait, as it was asked to; the client gives up before us
 	head, err := u.br.Peek(8)
 	if err != nil {
@@ -170,8 +202,8 @@ func (u *upstreamConn) receive(ctx context.Context, x exchange) (out []byte, mem
 	if most := u.g.s.cfg.answerMemory(); size < 4 || size > most {
 		return nil, nil, fmt.Errorf("%w: an answer of %d bytes, want 4 to %d: give the Kafka port more memory?", errUpstream, size, most)
 	}
-	if corr != u.corr {
-		return nil, nil, fmt.Errorf("%w: it answers request %d, asked was %d", errUpstream, corr, u.corr)
+	if corr != want {
+		return nil, nil, fmt.Errorf("%w: it answers request %d, asked was %d", errUpstream, corr, want)
 	}
 	mem = &lease{}
 	if size > smallAnswer {

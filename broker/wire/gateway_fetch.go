@@ -38,7 +38,7 @@ func (s *Server) gatewayFetch(r *request) (kmsg.Response, error) {
 		return nil, err
 	}
 	if session != nil && resp.ErrorCode == codeNone {
-		s.sessions.finish(session, incremental, resp)
+		s.sessions.finish(session, incremental, resp, nil)
 	}
 	return resp, nil
 }
@@ -258,6 +258,7 @@ func (f *relayedFetch) history(w wanted, j *seam, out *kmsg.FetchResponseTopicPa
 		if len(batches) > 0 {
 			out.RecordBatches = withoutEpochs(batches)
 			f.used += len(batches)
+			f.s.metrics.history.Add(int64(len(batches)))
 			return -1, nil
 		}
 		if to <= from { // I4: a gap between lake and log is said, never jumped over

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -122,46 +123,73 @@ func (s *Server) gatewayVersions(r *request) (kmsg.Response, error) {
 	return resp, nil
 }
 
-// relay sends a request to the cluster and gives its answer.
-func (g *gateway) relay(ctx context.Context, c *conn, f *frame) (answer, error) {
+// passing is a request on its way to the cluster, and back.
+type passing struct {
+	frame
+	corr   []byte        // of the client
+	number int32         // of the request to the cluster
+	resp   kmsg.Response // of an answer that names addresses
+	x      exchange
+	began  time.Time
+}
+
+// pass sees that a request may go to the node that is connected. released is called when it is sent.
+func (g *gateway) pass(c *conn, f *frame, released func()) (*passing, error) {
 	in := f.body
+	p := &passing{corr: bytes.Clone(in[4:8]), began: time.Now()}
 	key, version := int16(binary.BigEndian.Uint16(in)), int16(binary.BigEndian.Uint16(in[2:]))
-	corr := bytes.Clone(in[4:8])
-	if err := c.up.ready(ctx); err != nil {
-		return answer{}, err
-	}
 	k, ok := g.announce(c.up.ranges[key])
 	if k.ApiKey != key || !ok {
-		return answer{}, fmt.Errorf("%w: api key %d is not served", errFrame, key)
+		return nil, fmt.Errorf("%w: api key %d is not served", errFrame, key)
 	}
 	if version < k.MinVersion || version > k.MaxVersion {
-		return answer{}, fmt.Errorf("%w: key %d version %d, want %d to %d", errFrame, key, version, k.MinVersion, k.MaxVersion)
+		return nil, fmt.Errorf("%w: key %d version %d, want %d to %d", errFrame, key, version, k.MinVersion, k.MaxVersion)
 	}
-	resp := named(key, version)
-	x := exchange{weight: 1, wait: mayWait(key), lend: g.s.waitLease, sent: func() {
-		g.s.budget.Release(f.held)
-		f.held, f.body = 0, nil
-	}}
-	if resp != nil {
-		x.weight = answerWeight
+	p.x = exchange{weight: 1, wait: mayWait(key), lend: g.s.waitLease, sent: released}
+	if p.resp = named(key, version); p.resp != nil {
+		p.x.weight = answerWeight
 	}
 	if key == keyProduce {
 		acks, err := produceAcks(in, version)
 		if err != nil {
-			return answer{}, fmt.Errorf("decode Produce version %d: %w", version, err)
+			return nil, fmt.Errorf("decode Produce version %d: %w", version, err)
 		}
-		x.quiet = acks == 0
+		p.x.quiet = acks == 0
 	}
-	out, mem, err := c.up.exchange(ctx, in, x)
-	if err != nil || x.quiet {
+	return p, nil
+}
+
+// back makes the cluster's answer ours.
+func (g *gateway) back(c *conn, p *passing, out []byte) ([]byte, error) {
+	copy(out[4:8], p.corr)
+	if p.resp == nil {
+		return out, nil
+	}
+	return g.rewrite(c.local, p.corr, out, p.resp)
+}
+
+// relay sends a request to the cluster and gives its answer.
+func (g *gateway) relay(ctx context.Context, c *conn, f *frame) (answer, error) {
+	if err := c.up.ready(ctx); err != nil {
 		return answer{}, err
 	}
-	copy(out[4:8], corr)
-	ans := answer{out: out, done: mem.release}
-	if resp != nil {
-		ans.out, err = g.rewrite(c.local, corr, out, resp)
+	p, err := g.pass(c, f, func() { g.s.letGo(f) })
+	if err != nil {
+		return answer{}, err
 	}
+	out, mem, err := c.up.exchange(ctx, f.body, p.x)
+	if err != nil || p.x.quiet {
+		return answer{}, err
+	}
+	ans := answer{done: mem.release}
+	ans.out, err = g.back(c, p, out)
 	return ans, err
+}
+
+// letGo gives back the memory of a frame that is not needed any more.
+func (s *Server) letGo(f *frame) {
+	s.budget.Release(f.held)
+	f.held, f.body = 0, nil
 }
 
 // produceAcks reads which acknowledgement a Produce request asks for.

@@ -72,6 +72,7 @@ func (s *Server) fillHistory(ctx context.Context, sl *fetchSlot, b broker.Bounds
 		if len(batches) > 0 {
 			s.fillBounds(sl, b)
 			sl.out.RecordBatches = batches
+			s.metrics.history.Add(int64(len(batches)))
 			return len(batches)
 		}
 		if next <= from { // I4: a gap between history and log is said, never jumped over

@@ -10,7 +10,7 @@ import (
 )
 
 // pipeline is what a connection has read and not yet answered. It bounds what its reader takes ahead: small
-// requests, or one that is large behind one that ends by itself. Behind a request that may wait for
+// requests, or one that is large behind one that ends by itself, if both together are not huge. Behind a request that may wait for
 // minutes, and while a client that is above its quota is not answered, nothing large is read, so no connection holds
 // memory that others need while it waits (I8).
 type pipeline struct {
@@ -18,12 +18,16 @@ type pipeline struct {
 	weight int64
 	frames int
 	polls  int           // of the frames those that may wait
+	away   int           // more frames, that take no memory: a gateway's that the cluster has
 	until  time.Time     // the client is above its quota, and not answered before
 	fewer  chan struct{} // holds one when there is less
 }
 
 // aheadWeight is the weight of requests that are read ahead whatever is in work.
 const aheadWeight = 256 << 10
+
+// aheadLarge is the weight of a request and of a large one that is read behind it.
+const aheadLarge = 16 << 20
 
 // large says whether a frame is one that others may miss the memory of.
 func (f *frame) large() bool { return f.weight > aheadWeight }
@@ -45,7 +49,7 @@ func (p *pipeline) enter(ctx context.Context, f *frame) error {
 			}
 			continue
 		}
-		if p.frames == 0 || p.weight+f.weight <= aheadWeight || p.polls == 0 && p.frames == 1 {
+		if p.frames == 0 || p.weight+f.weight <= aheadWeight || p.polls == 0 && p.frames == 1 && p.weight+f.weight <= aheadLarge {
 			p.weight += f.weight
 			p.frames++
 			if mayWait(f.key) {
@@ -63,22 +67,41 @@ func (p *pipeline) enter(ctx context.Context, f *frame) error {
 	}
 }
 
+// sent is called when a frame is with the cluster behind a gateway, and its memory free.
+func (p *pipeline) sent(f *frame) {
+	p.mu.Lock()
+	f.away = true
+	p.weight -= f.weight
+	p.frames--
+	p.away++
+	p.mu.Unlock()
+	p.signal()
+}
+
+func (p *pipeline) signal() {
+	select {
+	case p.fewer <- struct{}{}:
+	default:
+	}
+}
+
 // leave is called when a frame is answered. The client is muted for a while if it is above its quota.
 func (p *pipeline) leave(f *frame, mute time.Duration) {
 	p.mu.Lock()
 	if mute > 0 {
 		p.until = time.Now().Add(mute)
 	}
-	p.weight -= f.weight
-	p.frames--
+	if f.away {
+		p.away--
+	} else {
+		p.weight -= f.weight
+		p.frames--
+	}
 	if mayWait(f.key) {
 		p.polls--
 	}
 	p.mu.Unlock()
-	select {
-	case p.fewer <- struct{}{}:
-	default:
-	}
+	p.signal()
 }
 
 // hold waits until a frame may be answered. What is large was read before the client was muted: it is answered at once,
@@ -96,7 +119,7 @@ func (p *pipeline) hold(ctx context.Context, f *frame) {
 func (p *pipeline) busy() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.frames > 0 || time.Now().Before(p.until)
+	return p.frames+p.away > 0 || time.Now().Before(p.until)
 }
 
 // gate lets large requests be decoded as far as there is memory for what they may decode to, and gives what ends

@@ -41,6 +41,7 @@ type Server struct {
 	polls       *semaphore.Weighted // those of them that long polls hold
 	decoding    *semaphore.Weighted // what requests may decode to
 	answers     *semaphore.Weighted // bytes of answers
+	metrics     *counters
 	hashing     *semaphore.Weighted // passwords that are hashed at a time: strangers must not take the processors
 
 	// pollCtx ends when the server drains: it ends long polls. hardCtx ends when the drain time is over.
@@ -105,7 +106,7 @@ func newServer(ctx context.Context, cfg Config) (*Server, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, log: cfg.Log, lg: cfg.Logger, conns: map[*conn]struct{}{}}
+	s := &Server{cfg: cfg, log: cfg.Log, lg: cfg.Logger, conns: map[*conn]struct{}{}, metrics: newCounters()}
 	s.budget = semaphore.NewWeighted(cfg.requestMemory())
 	s.polls = semaphore.NewWeighted(cfg.pollMemory())
 	s.decoding = semaphore.NewWeighted(cfg.decodeMemory())
@@ -269,6 +270,7 @@ func (s *Server) admit(nc net.Conn, node int32) {
 	}
 	if s.closed || have >= most {
 		if !s.closed {
+			s.metrics.refused.Add(1)
 			s.lg.Warn("connection refused: too many", "peer", nc.RemoteAddr().String(), "max", most)
 		}
 		_ = nc.Close()
