@@ -14,7 +14,7 @@ type Config struct {
 	Seed    uint64 // of the generated data; default 1
 	Dir     string // scratch directory, on the disk to measure; default the system's temporary one
 
-	Cases []string // of scenarios ingest, committer and replay; default: the usual ones
+	Cases []string // of scenarios broker, ingest, committer and replay; default: the usual ones
 
 	// Of scenario ingest.
 	Full          bool   // all cases

@@ -122,7 +122,7 @@ func (f *ingestFlags) run(cmd *cobra.Command) (err error) {
 	case f.stream.group.name != "" && p.tiering.UntilEnd:
 		return errors.New("--group and --until-latest do not go together: a bounded run reads all partitions itself")
 	}
-	leanHeap()
+	leanHeap(25)
 	proc, err := f.open(cmd)
 	if err != nil {
 		return err
@@ -156,11 +156,10 @@ func (f *ingestFlags) run(cmd *cobra.Command) (err error) {
 	return nil
 }
 
-// leanHeap lets the collector run before there is much garbage. What lives is little more than the memory budget, mostly
-// bytes without pointers, so that a collection costs next to nothing; and what is thrown away, answers of the broker, is
-// large. Who has set GOGC knows better.
-func leanHeap() {
-	const percent = 25
+// leanHeap lets the collector run when there is so much garbage, in percent of what lives, and not only at as much again.
+// What lives in ingest is little more than the memory budget, mostly bytes without pointers, so that a collection costs
+// next to nothing; and what is thrown away, answers and requests of the broker's port, is large. Who has set GOGC knows better.
+func leanHeap(percent int) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(percent)
 	}

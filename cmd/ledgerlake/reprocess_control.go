@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 
@@ -127,12 +129,18 @@ func (f *jobFlags) serveJob(o *openedJob) (stop func(), err error) {
 	if f.http == "" {
 		return func() {}, nil
 	}
-	l, err := net.Listen("tcp", f.http)
+	stop, _, err = metricsOnly(f.http, f.log, o.Collector())
+	return stop, err
+}
+
+// metricsOnly shows metrics and health until stop is called.
+func metricsOnly(listen string, log *slog.Logger, c prometheus.Collector) (stop func(), addr string, err error) {
+	l, err := net.Listen("tcp", listen)
 	if err != nil {
-		return nil, fmt.Errorf("--http-listen: %w", err)
+		return nil, "", fmt.Errorf("--http-listen: %w", err)
 	}
 	registry := newRegistry()
-	registry.MustRegister(o.Collector())
+	registry.MustRegister(c)
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
@@ -142,6 +150,6 @@ func (f *jobFlags) serveJob(o *openedJob) (stop func(), err error) {
 		defer close(done)
 		_ = s.Serve(l) // ends with stop
 	}()
-	f.log.Info("metrics", "addr", l.Addr().String())
-	return func() { _ = s.Close(); <-done }, nil
+	log.Info("metrics", "addr", l.Addr().String())
+	return func() { _ = s.Close(); <-done }, l.Addr().String(), nil
 }

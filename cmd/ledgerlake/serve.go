@@ -53,6 +53,7 @@ comes from the table.
 			if cfg.log, err = newLogger(cmd); err != nil {
 				return err
 			}
+			leanHeap(50) // there may be large file lists too
 			if gateway.upstream != "" {
 				return gateway.runGateway(cmd, cfg, access, store, ready)
 			}

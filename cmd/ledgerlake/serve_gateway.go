@@ -28,6 +28,7 @@ type gatewayFlags struct {
 	upstream string
 	security kafkaSecurity
 	pulsar   pulsarFlags
+	http     bool // metrics are wanted
 }
 
 func (g *gatewayFlags) register(f *pflag.FlagSet) {
@@ -40,7 +41,7 @@ func (g *gatewayFlags) register(f *pflag.FlagSet) {
 var ofPulsar = []string{"dir", "offsets-retention"}
 
 // ofGateway are the flags that mean something for a gateway; so do all that begin with tls, sasl, s3, dynamodb and kafka.
-var ofGateway = []string{"upstream", "lake", "advertise", "insecure", "log-store", "ready-file", "log-level", "log-format", "config", "help"}
+var ofGateway = []string{"upstream", "lake", "advertise", "http-listen", "insecure", "log-store", "ready-file", "log-level", "log-format", "config", "help"}
 
 // check refuses what does not go together.
 func (g *gatewayFlags) check(cmd *cobra.Command, listen, lake string, a accessFlags) (err error) {
@@ -53,6 +54,7 @@ func (g *gatewayFlags) check(cmd *cobra.Command, listen, lake string, a accessFl
 			err = errors.Join(err, fmt.Errorf("--%s does not go with --upstream: the Kafka there keeps the log, and `ledgerlake ingest` fills the tables", f.Name))
 		}
 	})
+	g.http = cmd.Flags().Changed("http-listen")
 	switch {
 	case err != nil:
 		return err
@@ -100,9 +102,14 @@ func (g *gatewayFlags) run(ctx context.Context, cfg engineConfig, ready string) 
 	if err != nil {
 		return fmt.Errorf("open the gateway to %s: %w", g.upstream, err)
 	}
+	stop, at, err := g.metrics(server, cfg)
+	if err != nil {
+		return errors.Join(err, server.Close())
+	}
+	defer stop()
 	cfg.log.Info("serving", "kafka", server.Addr().String(), "upstream", g.upstream, "lake", cfg.lake)
 	if ready != "" {
-		info := serveInfo{Kafka: server.Addr().String(), PID: os.Getpid(), Lake: cfg.lake, TLS: cfg.access.tls != nil, SASL: cfg.access.mechanisms}
+		info := serveInfo{Kafka: server.Addr().String(), PID: os.Getpid(), HTTP: at, Lake: cfg.lake, TLS: cfg.access.tls != nil, SASL: cfg.access.mechanisms}
 		if err := writeJSONFile(ready, info); err != nil {
 			return errors.Join(err, server.Close())
 		}
@@ -111,6 +118,14 @@ func (g *gatewayFlags) run(ctx context.Context, cfg engineConfig, ready string) 
 	err = server.Close()
 	cfg.log.Info("stopped")
 	return err
+}
+
+// metrics shows the metrics of a gateway at --http-listen, if that is given, until stop is called.
+func (g *gatewayFlags) metrics(server *wire.Server, cfg engineConfig) (stop func(), addr string, err error) {
+	if !g.http || cfg.http == "" {
+		return func() {}, "", nil
+	}
+	return metricsOnly(cfg.http, cfg.log, server.Collector())
 }
 
 // runGateway is serve with --upstream.

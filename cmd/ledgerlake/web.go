@@ -19,6 +19,7 @@ func (e *engine) openWeb(ctx context.Context) (err error) {
 	if registry == nil {
 		registry = newRegistry()
 	}
+	registry.MustRegister(e.server.Collector())
 	e.cfg.tiering.Registerer = registry
 	cfg := web.Config{
 		Listen: e.cfg.http, Engine: e.log, Table: e.table, Registry: registry, Version: version,
