@@ -215,6 +215,10 @@ clients: services ## Kafka clients, tools and a Kafka Streams job that others wr
 	test/services/clients.sh prepare
 	LEDGERLAKE_CLIENTS=1 $(GO) test -count=1 -timeout 30m -v ./test/clients
 
+.PHONY: conformance-gateway
+conformance-gateway: build services ## the same tests against a real Kafka and through `serve --upstream` in front of it: no difference
+	test/services/kgo-gateway.sh
+
 # A service that cannot be had skips its tests with a line that says so; with CI=true it is a failure.
 .PHONY: services
 services: ## install what the end-to-end tests talk to, into .cache

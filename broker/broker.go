@@ -86,6 +86,13 @@ type Source interface {
 	Close() error
 }
 
+// Appender is a Log that can take a batch without a goroutine that waits for it.
+type Appender interface {
+	// AppendThen is Append that returns when the batch has its offset, or has none. then is called once, maybe before that,
+	// with what Append would have returned; it must not block.
+	AppendThen(ctx context.Context, tp record.TopicPartition, batch []byte, then func(AppendResult, error))
+}
+
 // TopicIdentifier is a Source whose topics have ids.
 type TopicIdentifier interface {
 	// TopicID gives the id of a topic: one that is deleted and made again gets another (KIP-516). All zero when

@@ -14,15 +14,50 @@ func (l *Log) Append(ctx context.Context, tp record.TopicPartition, batch []byte
 		return broker.AppendResult{}, err
 	}
 	defer l.leave()
-	p, err := l.partition(tp)
+	p, h, err := l.admit(ctx, tp, batch)
 	if err != nil {
 		return broker.AppendResult{}, err
 	}
+	return l.put(ctx, p, batch, h)
+}
+
+// AppendThen adds one batch. See broker.Appender.
+func (l *Log) AppendThen(ctx context.Context, tp record.TopicPartition, batch []byte, then func(broker.AppendResult, error)) {
+	if l.cfg.Durability == DurabilityNone || l.crowded.Load() != nil { // does not wait, or for what is rare
+		then(l.Append(ctx, tp, batch))
+		return
+	}
+	if err := l.enter(); err != nil {
+		then(broker.AppendResult{}, err)
+		return
+	}
+	p, h, err := l.admit(ctx, tp, batch)
+	if err == nil {
+		if h.ProducerID >= 0 {
+			l.capProducers()
+		}
+		err = l.queueBatch(ctx, p, batch, h, func(res broker.AppendResult, err error) {
+			l.leave()
+			then(res, err)
+		})
+	}
+	if err != nil {
+		l.leave()
+		then(broker.AppendResult{}, err)
+	}
+}
+
+// admit looks whether a batch may go into a partition.
+func (l *Log) admit(ctx context.Context, tp record.TopicPartition, batch []byte) (*partition, record.BatchHeader, error) {
+	p, err := l.partition(tp)
+	if err != nil {
+		return nil, record.BatchHeader{}, err
+	}
 	h, err := l.validate(ctx, p.topic.config(), batch)
 	if err != nil {
-		return broker.AppendResult{}, fmt.Errorf("append to %s: %w", tp, err)
+		return nil, h, fmt.Errorf("append to %s: %w", tp, err)
 	}
-	return l.put(ctx, p, batch, h)
+	return p, h, nil
 }
 
 // put takes a batch that is known to be right.
@@ -94,49 +129,67 @@ func (l *Log) appendNow(p *partition, batch []byte, h record.BatchHeader) (broke
 }
 
 // appendGroup queues the batch for the journal and waits until it is durable and visible.
-func (l *Log) appendGroup(ctx context.Context, p *partition, batch []byte, h record.BatchHeader) (broker.AppendResult, error) {
+func (l *Log) appendGroup(ctx context.Context, p *partition, batch []byte, h record.BatchHeader) (res broker.AppendResult, err error) {
+	done := make(chan struct{})
+	failed := l.queueBatch(ctx, p, batch, h, func(r broker.AppendResult, e error) {
+		res, err = r, e
+		close(done)
+	})
+	if failed != nil {
+		return broker.AppendResult{}, failed
+	}
+	<-done
+	return res, err
+}
+
+// queueBatch queues the batch for the journal. then is called when it is durable and visible, or failed; not after an error.
+func (l *Log) queueBatch(ctx context.Context, p *partition, batch []byte, h record.BatchHeader, then func(broker.AppendResult, error)) error {
 	weight := min(int64(len(batch)), l.cfg.QueueBytes)
 	if err := l.budget.Acquire(ctx, weight); err != nil {
-		return broker.AppendResult{}, fmt.Errorf("append to %s: %w", p.tp(), err)
+		return fmt.Errorf("append to %s: %w", p.tp(), err)
 	}
-	defer l.budget.Release(weight)
-	e, _ := l.entries.Get().(*entry)
-	if e == nil {
-		e = &entry{done: make(chan error, 1)}
+	if err := p.queue(batch, h, weight, then); err != nil {
+		l.budget.Release(weight)
+		return err
 	}
+	return nil
+}
+
+// queue gives the batch its offset, and its place in the journal's queue in that order.
+func (p *partition) queue(batch []byte, h record.BatchHeader, weight int64, then func(broker.AppendResult, error)) error {
+	l := p.log
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	first, err := p.prepareLocked(batch, &h)
 	if err != nil {
-		p.mu.Unlock()
-		return broker.AppendResult{}, err
+		return err
 	}
-	e.p = p
+	res := p.resultLocked(h, first)
+	e := &entry{p: p, then: func(err error) {
+		l.budget.Release(weight)
+		switch {
+		case err != nil:
+			then(broker.AppendResult{}, fmt.Errorf("append to %s: %w", p.tp(), err))
+			return
+		case first == nil:
+			l.wrote(len(batch))
+		}
+		then(res, nil)
+	}}
 	if first != nil {
 		// The first append may still be on its way to the disk: its retry is answered behind it (I1).
-		e.kind, e.batch = entryBarrier, nil
+		e.kind = entryBarrier
 	} else {
 		e.kind, e.offset, e.batch, e.h = FrameBatch, h.BaseOffset, batch, h
 	}
 	if err := l.queue.push(e); err != nil {
-		p.mu.Unlock()
-		return broker.AppendResult{}, err
+		return err
 	}
 	if first == nil {
 		p.next = h.LastOffset() + 1
 		p.noteProducerLocked(h, batch, l.cfg.Clock().UnixMilli())
 	}
-	res := p.resultLocked(h, first)
-	p.mu.Unlock()
-	err = <-e.done
-	e.p, e.batch = nil, nil
-	l.entries.Put(e)
-	if err != nil {
-		return broker.AppendResult{}, fmt.Errorf("append to %s: %w", p.tp(), err)
-	}
-	if first == nil {
-		l.wrote(len(batch))
-	}
-	return res, nil
+	return nil
 }
 
 // wrote counts towards the next checkpoint.
@@ -148,9 +201,10 @@ func (l *Log) wrote(n int) {
 
 // submit sends a mark through the journal and waits for it.
 func (l *Log) submit(e *entry) error {
-	e.done = make(chan error, 1)
+	done := make(chan error, 1)
+	e.then = func(err error) { done <- err }
 	if err := l.queue.push(e); err != nil {
 		return err
 	}
-	return <-e.done
+	return <-done
 }

@@ -17,7 +17,7 @@ const (
 	entryCheckpoint FrameKind = 255 // a checkpoint begins here
 )
 
-// entry waits in the queue for the journal. It is done when done gets its error.
+// entry waits in the queue for the journal. When it is done, then gets its error; it must not block.
 type entry struct {
 	kind   FrameKind
 	p      *partition
@@ -26,7 +26,7 @@ type entry struct {
 	h      record.BatchHeader
 	snap   *snapshot // of a checkpoint
 	refuse error     // the entry could not be done, which hurts nobody else
-	done   chan error
+	then   func(error)
 }
 
 // queue holds entries in the order in which partitions gave their offsets.
@@ -222,7 +222,7 @@ func (l *Log) applyGroup(g group) {
 			}
 		}
 		g.entries[i] = nil
-		e.done <- err
+		e.then(err)
 	}
 	select {
 	case l.spare <- g.entries[:0]:

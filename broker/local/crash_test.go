@@ -63,7 +63,7 @@ func (m *model) work(t *testing.T, l *Log, p record.TopicPartition, round, n int
 		v := fmt.Sprintf("%s %d %d %0*d", p, round, i, rng.IntN(900), 7)
 		m.set(func() { m.asked[v] = true })
 		// Each round is a new epoch of one producer, so that retries can be tried after the crash.
-		res, err := l.Append(t.Context(), p, producedBatch(t, int64(p.Partition), int16(round), seq, v))
+		res, err := appendEither(t, l, p, producedBatch(t, int64(p.Partition), int16(round), seq, v))
 		if err != nil {
 			if !errors.Is(err, broker.ErrStorage) {
 				t.Errorf("append: %v", err)
@@ -110,7 +110,7 @@ func (m *model) verify(t *testing.T, l *Log) {
 			t.Fatalf("%s: the hold at %d is lost", p, m.holds[p])
 		}
 		if r, ok := m.retry[p]; ok {
-			res, err := l.Append(t.Context(), p, producedBatch(t, int64(p.Partition), r.epoch, r.seq, r.value))
+			res, err := appendEither(t, l, p, producedBatch(t, int64(p.Partition), r.epoch, r.seq, r.value))
 			if err == nil && (!res.Duplicate || res.Base != r.base) {
 				t.Fatalf("%s: retry of offset %d gave %+v", p, r.base, res)
 			}

@@ -84,9 +84,27 @@ func producedBatch(t testing.TB, id int64, epoch int16, seq int32, values ...str
 	return raw
 }
 
+// appendEither appends every other batch without a goroutine that waits in the log.
+func appendEither(t testing.TB, l *Log, tp record.TopicPartition, raw []byte) (broker.AppendResult, error) {
+	if len(raw)%2 == 0 {
+		return l.Append(t.Context(), tp, raw)
+	}
+	type result struct {
+		broker.AppendResult
+		err error
+	}
+	done := make(chan result, 2) // a second call would not be missed
+	l.AppendThen(t.Context(), tp, raw, func(res broker.AppendResult, err error) { done <- result{res, err} })
+	r := <-done
+	if len(done) > 0 {
+		t.Error("AppendThen told twice")
+	}
+	return r.AppendResult, r.err
+}
+
 func mustAppend(t testing.TB, l *Log, tp record.TopicPartition, raw []byte) broker.AppendResult {
 	t.Helper()
-	res, err := l.Append(t.Context(), tp, raw)
+	res, err := appendEither(t, l, tp, raw)
 	if err != nil {
 		t.Fatalf("append: %v", err)
 	}

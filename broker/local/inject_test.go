@@ -29,7 +29,7 @@ func session(t *testing.T, fsys vfs.FS, d Durability) (acked map[record.Offset]s
 	note(cerr)
 	for i := 0; i < 12 && cerr == nil; i++ {
 		v := fmt.Sprintf("%d %0900d", i, i)
-		res, aerr := l.Append(t.Context(), tp("t", 0), batchOf(t, v))
+		res, aerr := appendEither(t, l, tp("t", 0), batchOf(t, v))
 		if aerr == nil {
 			acked[res.Base] = v
 		} else if !errors.Is(aerr, broker.ErrStorage) {
@@ -45,7 +45,7 @@ func session(t *testing.T, fsys vfs.FS, d Durability) (acked map[record.Offset]s
 		case 6:
 			note(l.Checkpoint())
 		case 7:
-			_, perr := l.Append(t.Context(), tp("t", 0), txnBatch(t, 1, 0, 0, "aborted"))
+			_, perr := appendEither(t, l, tp("t", 0), txnBatch(t, 1, 0, 0, "aborted"))
 			note(perr)
 			note(l.Checkpoint())
 			if perr == nil {
@@ -140,7 +140,7 @@ func TestPoisoned(t *testing.T) {
 	mustAppend(t, l, tp("t", 0), batchOf(t, "good"))
 	inject.Fail(vfs.Rule{Op: vfs.OpSync, Pattern: "*.wal", K: 1, Err: syscall.EIO})
 	for range 3 {
-		if _, err := l.Append(t.Context(), tp("t", 0), batchOf(t, "lost")); !errors.Is(err, broker.ErrStorage) || !errors.Is(err, syscall.EIO) {
+		if _, err := appendEither(t, l, tp("t", 0), batchOf(t, "lost")); !errors.Is(err, broker.ErrStorage) || !errors.Is(err, syscall.EIO) {
 			t.Fatalf("append after the failed sync: %v", err)
 		}
 	}

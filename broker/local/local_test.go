@@ -79,7 +79,7 @@ func TestTopics(t *testing.T) {
 	if err := l.DeleteTopic(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Append(t.Context(), tp("a", 2), batchOf(t, "x")); !errors.Is(err, broker.ErrUnknownTopic) {
+	if _, err := appendEither(t, l, tp("a", 2), batchOf(t, "x")); !errors.Is(err, broker.ErrUnknownTopic) {
 		t.Fatalf("append to a deleted topic: %v", err)
 	}
 	if err := l.DeleteTopic(t.Context(), "a"); !errors.Is(err, broker.ErrUnknownTopic) {
@@ -103,7 +103,7 @@ func TestTopics(t *testing.T) {
 	if _, err := l.Topics(t.Context()); !errors.Is(err, broker.ErrClosed) {
 		t.Errorf("topics of a closed log: %v", err)
 	}
-	if _, err := l.Append(t.Context(), tp("a", 2), batchOf(t, "x")); !errors.Is(err, broker.ErrClosed) {
+	if _, err := appendEither(t, l, tp("a", 2), batchOf(t, "x")); !errors.Is(err, broker.ErrClosed) {
 		t.Errorf("append to a closed log: %v", err)
 	}
 }
@@ -132,7 +132,7 @@ func TestConcurrent(t *testing.T) {
 				wg.Go(func() {
 					last := record.Offset(-1)
 					for i := range 60 {
-						res, err := l.Append(t.Context(), tp("t", int32(g%3)), batchOf(t, fmt.Sprint(g, i)))
+						res, err := appendEither(t, l, tp("t", int32(g%3)), batchOf(t, fmt.Sprint(g, i)))
 						if err != nil || res.Base <= last { // I2
 							t.Errorf("append: %v after %d, %v", res, last, err)
 							return

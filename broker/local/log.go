@@ -48,7 +48,6 @@ type Log struct {
 	handles *handles
 	budget  *semaphore.Weighted
 
-	entries    sync.Pool // *entry
 	validating *semaphore.Weighted
 
 	sinceCheckpoint atomic.Int64

@@ -223,7 +223,7 @@ func TestTopicChangeOutcome(t *testing.T) {
 				if (err == nil) != made {
 					t.Fatalf("%s, operation %d: %v, made: %v", c.name, k, err, made)
 				}
-				_, aerr := l.Append(t.Context(), tp("t", 0), batchOf(t, "second"))
+				_, aerr := appendEither(t, l, tp("t", 0), batchOf(t, "second"))
 				if err != nil && l.failure() == nil { // known not to be made: all goes on
 					if aerr != nil {
 						t.Fatalf("%s, operation %d: append after a change that was not made: %v", c.name, k, aerr)

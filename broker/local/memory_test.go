@@ -62,7 +62,7 @@ func TestDecompressedLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Append(t.Context(), tp("t", 0), raw); !errors.Is(err, broker.ErrInvalidRecord) {
+	if _, err := appendEither(t, l, tp("t", 0), raw); !errors.Is(err, broker.ErrInvalidRecord) {
 		t.Fatalf("append: %v", err)
 	}
 	mustClose(t, l)

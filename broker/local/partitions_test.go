@@ -17,7 +17,7 @@ func TestCreatePartitions(t *testing.T) {
 	mustCreate(t, l, "t", broker.TopicConfig{Partitions: 2})
 	appendTo := func(p int32) {
 		t.Helper()
-		if _, err := l.Append(t.Context(), tp("t", p), batchOf(t, fmt.Sprintf("value of %d", p))); err != nil {
+		if _, err := appendEither(t, l, tp("t", p), batchOf(t, fmt.Sprintf("value of %d", p))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -68,11 +68,11 @@ func TestCreatePartitionsFails(t *testing.T) {
 		inject.Heal()
 		fired := inject.Fired() > 0
 		if err == nil && l.failure() == nil {
-			if _, err := l.Append(t.Context(), tp("t", 2), batchOf(t, "v")); err != nil {
+			if _, err := appendEither(t, l, tp("t", 2), batchOf(t, "v")); err != nil {
 				t.Errorf("operation %d: append: %v", k, err)
 			}
 		} else if l.failure() == nil {
-			if _, err := l.Append(t.Context(), tp("t", 2), batchOf(t, "v")); !errors.Is(err, broker.ErrUnknownTopic) {
+			if _, err := appendEither(t, l, tp("t", 2), batchOf(t, "v")); !errors.Is(err, broker.ErrUnknownTopic) {
 				t.Errorf("operation %d: append to a partition that was not made: %v", k, err)
 			}
 			if err := l.CreatePartitions(t.Context(), "t", 3); err != nil {

@@ -36,7 +36,7 @@ func TestPassingErrors(t *testing.T) {
 					refused := 0
 					put := func(i int) {
 						v := fmt.Sprintf("%d %0900d", i, i)
-						res, err := l.Append(t.Context(), tp("t", 0), batchOf(t, v))
+						res, err := appendEither(t, l, tp("t", 0), batchOf(t, v))
 						switch {
 						case err == nil:
 							acked[res.Base] = v
@@ -118,7 +118,7 @@ func TestRotateCrash(t *testing.T) {
 				inject.Fail(vfs.Rule{Op: vfs.OpSyncDir, Pattern: "journal", K: 1, Err: syscall.EMFILE})
 			}
 			v := fmt.Sprintf("%d %0800d", i, i)
-			if res, err := l.Append(t.Context(), tp("t", 0), batchOf(t, v)); err == nil {
+			if res, err := appendEither(t, l, tp("t", 0), batchOf(t, v)); err == nil {
 				mu.Lock()
 				acked[res.Base] = v
 				mu.Unlock()

@@ -74,7 +74,7 @@ func TestValidation(t *testing.T) {
 		{"sequence", "t", producedBatch(t, 7, 0, -1, "x"), broker.ErrInvalidRecord},
 		{"no topic", "u", good(), broker.ErrUnknownTopic},
 	} {
-		if _, err := l.Append(t.Context(), tp(c.topic, 0), c.raw); !errors.Is(err, c.want) {
+		if _, err := appendEither(t, l, tp(c.topic, 0), c.raw); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
@@ -127,7 +127,7 @@ func TestIdempotence(t *testing.T) {
 				for i := range values {
 					values[i] = fmt.Sprint(seq, i)
 				}
-				return l.Append(t.Context(), tp("t", 0), producedBatch(t, id, epoch, seq, values...))
+				return appendEither(t, l, tp("t", 0), producedBatch(t, id, epoch, seq, values...))
 			}
 			expect := func(id int64, epoch int16, seq int32, n int, base record.Offset, dup bool, want error) {
 				t.Helper()

@@ -170,7 +170,7 @@ func TestTxnFencing(t *testing.T) {
 	p := tp("t", 0)
 	try := func(what string, want error, raw []byte) {
 		t.Helper()
-		if _, err := l.Append(t.Context(), p, raw); !errors.Is(err, want) {
+		if _, err := appendEither(t, l, p, raw); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", what, err, want)
 		}
 	}

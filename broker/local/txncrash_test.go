@@ -69,7 +69,7 @@ func (m *txnModel) work(t *testing.T, l *Log, p record.TopicPartition, round int
 		v := fmt.Sprintf("%s %d %d %0*d", p, round, i, rng.IntN(500), 7)
 		who := rng.IntN(3)
 		if who == 2 {
-			res, err := l.Append(t.Context(), p, batchOf(t, v))
+			res, err := appendEither(t, l, p, batchOf(t, v))
 			if err != nil {
 				return
 			}
@@ -98,7 +98,7 @@ func (m *txnModel) work(t *testing.T, l *Log, p record.TopicPartition, round int
 		}
 		x := open[who]
 		m.set(func() { x.sent = maps.Clone(x.sent); x.add(v) })
-		res, err := l.Append(t.Context(), p, txnBatch(t, id, int16(round), seq[who], v))
+		res, err := appendEither(t, l, p, txnBatch(t, id, int16(round), seq[who], v))
 		if err != nil {
 			if !errors.Is(err, broker.ErrStorage) {
 				t.Errorf("append: %v", err)

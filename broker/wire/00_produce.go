@@ -14,9 +14,10 @@ import (
 )
 
 const (
-	maxProducePartitions = 1 << 16 // entries of one request
-	maxProduceTags       = 1 << 10 // tagged fields of one request: there are none that we know
-	produceParallel      = 64      // appends of one request at the same time: they share one group commit
+	maxProducePartitions = 1 << 16  // entries of one request
+	maxProduceTags       = 1 << 10  // tagged fields of one request: there are none that we know
+	produceParallel      = 64       // appends of one request that wait each in a goroutine
+	produceHere          = 16 << 10 // batches up to this size are checked one after the other, and wait together
 )
 
 // errUnanswered ends the connection of an acks=0 producer whose batch was refused: the only way to tell it.
@@ -57,7 +58,8 @@ func (s *Server) produce(r *request) (kmsg.Response, error) {
 		sem  = make(chan struct{}, produceParallel)
 		seen = map[record.TopicPartition]bool{}
 
-		alone = len(req.Topics) == 1 && len(req.Topics[0].Partitions) == 1
+		alone       = len(req.Topics) == 1 && len(req.Topics[0].Partitions) == 1
+		appender, _ = s.log.(broker.Appender)
 	)
 	resp.Topics = make([]kmsg.ProduceResponseTopic, len(req.Topics))
 	for i := range req.Topics {
@@ -81,15 +83,20 @@ func (s *Server) produce(r *request) (kmsg.Response, error) {
 			case seen[tp]:
 				op.ErrorCode, op.ErrorMessage = codeInvalidRequest, msgOf(errors.New("the partition stands twice in one request"))
 			default:
-				if seen[tp] = true; alone {
+				seen[tp] = true
+				switch {
+				case alone:
 					s.appendBatch(txn, tp, rp.Records, op)
-					continue
+				case appender != nil && txn.id == "" && len(rp.Records) <= produceHere:
+					wg.Add(1)
+					s.appendThen(appender, txn, tp, rp.Records, op, wg.Done)
+				default:
+					sem <- struct{}{}
+					wg.Go(func() {
+						s.appendBatch(txn, tp, rp.Records, op)
+						<-sem
+					})
 				}
-				sem <- struct{}{}
-				wg.Go(func() {
-					s.appendBatch(txn, tp, rp.Records, op)
-					<-sem
-				})
 			}
 		}
 	}
@@ -116,6 +123,28 @@ func (s *Server) appendBatch(txn produceTxn, tp record.TopicPartition, batch []b
 	}
 	defer leave()
 	res, err := s.log.Append(s.hardCtx, tp, batch)
+	s.appended(tp, res, err, out)
+}
+
+// appendThen is appendBatch, without a transaction, that does not wait: done is called at the end.
+func (s *Server) appendThen(log broker.Appender, txn produceTxn, tp record.TopicPartition, batch []byte, out *kmsg.ProduceResponseTopicPartition, done func()) {
+	h, code, err := checkBatch(batch, txn.version)
+	if err == nil {
+		_, code, err = s.enterTxn(txn, tp, h) // refuses a batch of one
+	}
+	if err != nil {
+		out.ErrorCode, out.ErrorMessage = code, msgOf(err)
+		done()
+		return
+	}
+	log.AppendThen(s.hardCtx, tp, batch, func(res broker.AppendResult, err error) {
+		s.appended(tp, res, err, out)
+		done()
+	})
+}
+
+// appended puts what the Log said of a batch into the answer.
+func (s *Server) appended(tp record.TopicPartition, res broker.AppendResult, err error, out *kmsg.ProduceResponseTopicPartition) {
 	if err != nil {
 		out.ErrorCode, out.ErrorMessage, out.ErrorRecords = codeOf(err), msgOf(err), errorRecords(err)
 		if out.ErrorCode == codeUnknownServerError || out.ErrorCode == codeStorageError {
