@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"fmt"
 	"math/rand/v2"
 	"net"
 	"sync/atomic"
@@ -175,7 +174,7 @@ func TestFetchOutlivesTheFile(t *testing.T) {
 		t.Fatal(corr, err)
 	}
 	if got := resp.Topics[0].Partitions[0].RecordBatches; !bytes.Equal(got, want) {
-		t.Error(fmt.Sprintf("%d bytes of batches, want %d the same", len(got), len(want)))
+		t.Errorf("%d bytes of batches, want %d the same", len(got), len(want))
 	}
 	log.settled(t)
 }

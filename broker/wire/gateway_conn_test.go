@@ -2,6 +2,8 @@ package wire
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -156,5 +158,37 @@ func TestGatewayLogIns(t *testing.T) {
 	}
 	if now := dials.Load(); now != before {
 		t.Errorf("strangers cost the cluster %d connections", now-before)
+	}
+}
+
+// The gateway goes to a cluster by TLS, with each of SASL's mechanisms, and clients come in the clear; a cluster with another
+// certificate, or one that does not take the log-in, is not served from.
+func TestGatewayByTLS(t *testing.T) {
+	cert, pool := certificate(t)
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"), kfake.TLS(&tls.Config{Certificates: []tls.Certificate{cert}}), kfake.EnableSASL(),
+		kfake.Superuser(kafka.Plain, "plain", "inside"), kfake.Superuser(kafka.ScramSHA256, "gateway", "inside"), kfake.Superuser(kafka.ScramSHA512, "gateway", "inside"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	ctx := within(t, patience)
+	config := func(mechanism, user, password string, roots *x509.CertPool) Config {
+		up := kafka.Config{Brokers: c.ListenAddrs(), TLS: &tls.Config{RootCAs: roots}, SASL: kafka.SASL{Mechanism: mechanism, User: user, Password: password}}
+		return Config{Listen: "127.0.0.1:0", Upstream: &Upstream{Seeds: c.ListenAddrs(), Lake: &fakeLake{}, Dial: up.Dial}}
+	}
+	for mechanism, user := range map[string]string{kafka.Plain: "plain", kafka.ScramSHA256: "gateway", kafka.ScramSHA512: "gateway"} {
+		s := start(t, nil, func(cfg *Config) { *cfg = config(mechanism, user, "inside", pool) })
+		if err := client(t, s, kgo.ProducerLinger(0)).ProduceSync(ctx, &kgo.Record{Topic: "t", Value: []byte(mechanism)}).FirstErr(); err != nil {
+			t.Errorf("%s: %v", mechanism, err)
+		}
+	}
+	for what, cfg := range map[string]Config{
+		"a password that is wrong":    config(kafka.Plain, "plain", "outside", pool),
+		"a certificate of a stranger": config(kafka.Plain, "plain", "inside", x509.NewCertPool()),
+	} {
+		if s, err := Open(ctx, cfg); err == nil {
+			t.Errorf("%s: served", what)
+			_ = s.Close()
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -60,7 +59,7 @@ func TestGatewayMetrics(t *testing.T) {
 	c.Close()
 	_ = client(t, s, kgo.RequestRetries(0)).Ping(ctx) // fails or not: connections to the cluster that were open end
 	until(t, ctx, "failures of the cluster are counted", func() bool {
-		_ = client(t, s, kgo.RequestRetries(0), kgo.ClientID(fmt.Sprint("p"))).Ping(ctx)
+		_ = client(t, s, kgo.RequestRetries(0), kgo.ClientID("p")).Ping(ctx)
 		return shown(t, s)["ledgerlake_gateway_upstream_failures_total"] > 0
 	})
 }

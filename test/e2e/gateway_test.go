@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -21,9 +24,17 @@ import (
 // of lake.
 func gateway(t *testing.T, k *harness.RealKafka, lake string) string {
 	t.Helper()
+	addr, _ := gatewayWith(t, k.Addr, lake)
+	return addr
+}
+
+// gatewayWith is gateway to an address, with more flags; it gives the addresses for Kafka clients and for metrics.
+func gatewayWith(t *testing.T, upstream, lake string, flags ...string) (addr, metrics string) {
+	t.Helper()
 	ready := filepath.Join(t.TempDir(), "gateway.json")
-	p := harness.Start(t, "serve", "--upstream", "kafka://"+k.Addr, "--lake", lake, "--kafka-listen", "127.0.0.1:0", "--ready-file", ready)
-	var info struct{ Kafka string }
+	p := harness.Start(t, append([]string{"serve", "--upstream", "kafka://" + upstream, "--lake", lake, "--kafka-listen", "127.0.0.1:0",
+		"--http-listen", "127.0.0.1:0", "--ready-file", ready}, flags...)...)
+	var info struct{ Kafka, HTTP string }
 	harness.Eventually(t, time.Minute, func() error {
 		select {
 		case <-p.Done():
@@ -36,7 +47,7 @@ func gateway(t *testing.T, k *harness.RealKafka, lake string) string {
 		}
 		return json.Unmarshal(raw, &info)
 	})
-	return info.Kafka
+	return info.Kafka, info.HTTP
 }
 
 // tier brings all of a topic into its table, and has the cluster delete that but for the last few offsets of each
@@ -90,7 +101,7 @@ func TestGateway(t *testing.T) {
 	k := harness.Kafka(t)
 	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
 	lake, schema := t.TempDir(), harness.WriteEventSchema(t)
-	addr := gateway(t, k, lake)
+	addr, metrics := gatewayWith(t, k.Addr, lake)
 	harness.CreateTopic(t, addr, "orders", 3)
 	load := harness.StartLoad(t, harness.LoadConfig{Addr: addr, Topic: "orders", Seed: seed, Producers: 3, Transactions: true})
 	for _, reached := range []int{2000, 4000} {
@@ -107,6 +118,20 @@ func TestGateway(t *testing.T) {
 		t.Error("no transaction was aborted: the test shows less than it says")
 	}
 	wantDelivered(t, "a consumer through the gateway", harness.Consume(t, addr, "orders"), seed, acked)
+	resp, err := http.Get("http://" + metrics + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	shown, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{`ledgerlake_kafka_requests_total{api="Produce"}`, "ledgerlake_kafka_history_bytes_total", "ledgerlake_gateway_upstream_seconds_count"} {
+		if m := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(name) + ` ([0-9.e+]+)$`).FindSubmatch(shown); m == nil || string(m[1]) == "0" {
+			t.Errorf("/metrics shows %q for %s, want more than nothing", m, name)
+		}
+	}
 }
 
 // The long run of the gateway: the cluster is killed and comes back, its records are dropped, and foreign clients do
