@@ -16,8 +16,8 @@ type Span struct {
 	Next record.Offset // where to read on
 }
 
-// Span gives what Read would give as a place in the file. Only the headers at both ends are looked at: who takes the bytes
-// checks them, as a consumer does by their CRC. A span does not change, but is gone when the files are closed: see Pin.
+// Span gives what Read would give as a place in the file. Only the headers at both ends are looked at: damage between them is
+// for who takes the bytes to find, as a consumer does by their CRC. A span does not change, but is gone when the files are closed: see Pin.
 func (r *Reader) Span(from record.Offset, maxBytes int) (Span, error) {
 	pos, h, err := r.find(from)
 	if err != nil {

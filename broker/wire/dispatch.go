@@ -113,6 +113,9 @@ func (s *Server) dispatch(ctx context.Context, c *conn, f *frame) (answer, error
 		if ans.parts = gather(corr, f, r.files); ans.parts != nil {
 			return ans, nil
 		}
+		if len(r.files) > 0 { // never an answer without them (I4)
+			return ans, fmt.Errorf("%s version %d: the answer has fields that do not go with batches in files", a.name, version)
+		}
 	}
 	if err == nil && resp != nil {
 		ans.out = encode(corr, resp, resp.IsFlexible() && key != keyAPIVersions)
