@@ -31,6 +31,10 @@ type Route struct {
 	FlushBytes  int64         `yaml:"flush-bytes"`
 	Memory      int64         `yaml:"memory"` // bytes, of each topic of the route
 
+	// Flags are all other keys: flags of the command that say what values are and what rows look like. Who runs the
+	// stream knows them.
+	Flags map[string]any `yaml:",inline"`
+
 	pattern *regexp.Regexp
 }
 
@@ -55,7 +59,7 @@ func (s *Stream) Key() string {
 	return fmt.Sprintf("%s %+v as-is %s shared %v", s.Topic, r, asIs, s.Shared)
 }
 
-// LoadRoutes reads a file of streams. A key that it does not know is an error: it would have been meant to do something.
+// LoadRoutes reads a file of streams.
 func LoadRoutes(path string) ([]Route, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {

@@ -67,7 +67,6 @@ func TestRoutesRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"streams: [{table: x}]":                          "stream 1: topics or a pattern",
 		"streams: [{topics: [a]}]":                       "stream 1: a table",
-		"streams: [{topics: [a], table: x, tabel: y}]":   "tabel",
 		"streams: [{pattern: '(', table: x}]":            "pattern",
 		"streams: [{topics: [a], table: x, memory: -1}]": "negative",
 		"streams: 7": "streams",

@@ -2,10 +2,16 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/ledgerlake/ledgerlake/ingest"
 	"github.com/ledgerlake/ledgerlake/internal/reload"
@@ -73,6 +79,9 @@ func (f *ingestFlags) applyRoutes(ctx context.Context, proc *ingestProcess, sup 
 func (f *ingestFlags) routed(from *ingest.Stream, proc *ingestProcess) (*ingestStream, error) {
 	r, flags, s := &from.Route, *f, f.stream
 	p := &s.plan
+	if err := p.set(r.Flags); err != nil {
+		return nil, fmt.Errorf("stream %s: %w", from.Name(), err)
+	}
 	p.topic, p.tableURL, p.app, p.deadURL = from.Topic, r.Table, r.App, r.DeadLetters
 	s.shared = from.Shared
 	for _, x := range []struct {
@@ -102,4 +111,37 @@ func (f *ingestFlags) routed(from *ingest.Stream, proc *ingestProcess) (*ingestS
 		s.group.name = ""
 	}
 	return &s, flags.finish(&s, proc)
+}
+
+// set gives a plan its own values of the flags that say what values are and what rows look like; those that are not
+// named stay as they are.
+func (p *topicPlan) set(flags map[string]any) error {
+	if len(flags) == 0 {
+		return nil
+	}
+	fs, was := pflag.NewFlagSet("", pflag.ContinueOnError), *p
+	p.decode.register(fs)
+	p.shape.register(fs, &p.tiering)
+	fs.StringArrayVar(&p.shape.transforms, "transform", nil, "")
+	*p = was // registering has set the defaults
+	for _, name := range slices.Sorted(maps.Keys(flags)) {
+		if fs.Lookup(name) == nil {
+			var known []string
+			fs.VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+			return fmt.Errorf("there is no key %s; beside those of docs/ingest.md there are %s", name, strings.Join(known, ", "))
+		}
+		values, list := flags[name].([]any)
+		if !list {
+			values = []any{flags[name]}
+		}
+		for _, v := range values {
+			if _, nested := v.(map[string]any); nested || v == nil {
+				return fmt.Errorf("%s is no text, number or list of such; a transform is a text in quotes: 'column: source'", name)
+			}
+			if err := fs.Set(name, fmt.Sprint(v)); err != nil {
+				return err
+			}
+		}
+	}
+	return p.shape.finish(&p.tiering)
 }

@@ -92,7 +92,7 @@ func TestStreamsOfAFile(t *testing.T) {
 		t.Helper()
 		text := fmt.Sprintf(`streams:
   - {topics: [orders], table: '%[1]s/{topic}', format: json, schema: %[2]s, flush-age: 200ms, memory: 16777216}
-  - {topics: [orders], table: %[1]s/copy, app: copy, format: json, schema: %[2]s, flush-age: 200ms}
+  - {topics: [orders], table: %[1]s/copy, app: copy, format: json, schema: %[2]s, flush-age: 200ms, transform: ['told: kafka.offset']}
   - {pattern: 'web\..*', table: '%[1]s/{topic}', group: 'lake-{topic}', format: json, schema: %[2]s, flush-age: 200ms}
 %[3]s`, dir, schema, more)
 		if err := errors.Join(os.WriteFile(file+".new", []byte(text), 0o644), os.Rename(file+".new", file)); err != nil {
@@ -133,6 +133,11 @@ func TestStreamsOfAFile(t *testing.T) {
 	p.Stop(t)
 	for name, acked := range map[string]map[int]harness.Position{"orders": ackedOrders, "copy": ackedOrders, "web.eu": ackedEU, "web.us": ackedUS} {
 		harness.WantAcked(t, name, slices.Values(readTable(t, table(name))), seed, acked)
+	}
+	for _, row := range readTable(t, table("copy")) { // the one with a transform of its own
+		if harness.Int(t, row, "told") != harness.Int(t, row, "_offset") {
+			t.Fatalf("the copy has the row %v", row)
+		}
 	}
 	if !p.Said(`"level":"ERROR"`) {
 		t.Error("the log is not JSON, or says nothing of the broken stream")

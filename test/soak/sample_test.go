@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -88,6 +89,32 @@ func files(ctx context.Context, t *table.Table, dir string, target int64, into m
 	log, err := count(filepath.Join(dir, "_delta_log"), func(string) bool { return true })
 	into["log_files"] = float64(log)
 	return err
+}
+
+// ageLog makes the commits and checkpoints that are older than keep three days old. The protocol counts the age of a log
+// in whole days, so that its cleanup, which the run is to have many rounds of, would have nothing to do.
+func ageLog(dir string, keep time.Duration) error {
+	log := filepath.Join(dir, "_delta_log")
+	entries, err := os.ReadDir(log)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	for _, e := range entries {
+		version, err := strconv.ParseInt(strings.SplitN(e.Name(), ".", 2)[0], 10, 64)
+		if err != nil || !e.Type().IsRegular() {
+			continue // no file of a version
+		}
+		info, err := e.Info()
+		if err == nil && now.Sub(info.ModTime()) > keep && now.Sub(info.ModTime()) < 24*time.Hour {
+			old := now.Add(-72 * time.Hour).Truncate(24 * time.Hour).Add(time.Duration(version) * time.Millisecond) // in order
+			err = os.Chtimes(filepath.Join(log, e.Name()), old, old)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // count counts files below a folder that others write to and delete from meanwhile.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -142,14 +143,17 @@ func (s *run) createTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keep := fmt.Sprintf("interval %d seconds", int(min(max(s.length/30, 2*time.Second), time.Minute).Seconds()))
+	keep := fmt.Sprintf("interval %d seconds", int(s.keep().Seconds()))
 	s.table, err = table.Create(t.Context(), store, payload, table.Config{Topic: topic, DropValue: true,
-		Properties: map[string]string{"delta.deletedFileRetentionDuration": keep, "delta.logRetentionDuration": keep}})
+		Properties: map[string]string{"delta.deletedFileRetentionDuration": keep, "delta.logRetentionDuration": "interval 1 days"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.table.Close() })
 }
+
+// keep is how long what has gone from the table stays on disk.
+func (s *run) keep() time.Duration { return min(max(s.length/30, 2*time.Second), time.Minute) }
 
 // freeAddr is a loopback address that nobody listens on.
 func freeAddr(t *testing.T) string {
@@ -175,7 +179,7 @@ func (s *run) watch(t *testing.T) {
 			s.measure(t)
 		case <-slow.C:
 			v := s.measure(t)
-			if err := files(t.Context(), s.table, s.dir, targetSize, v); err != nil {
+			if err := errors.Join(files(t.Context(), s.table, s.dir, targetSize, v), ageLog(s.dir, s.keep())); err != nil {
 				t.Fatal(err)
 			}
 			s.samples = append(s.samples, Sample{At: time.Since(s.start).Round(time.Millisecond), Values: v, Produce: s.producer.total.Load()})
