@@ -85,11 +85,11 @@ func (s *session) tryBury(ctx context.Context, all *output) error {
 		s.t.cfg.Logger.Info("dead letters of records that fit now are taken out", "topic", s.t.cfg.Topic, "letters", len(gone))
 	}
 	if len(missing) > 0 {
-		add, err := s.t.writeDead(ctx, tab, snap, missing)
+		adds, err := s.t.writeDead(ctx, tab, snap, missing)
 		if err != nil {
 			return err
 		}
-		c.Adds = append(c.Adds, add)
+		c.Adds = append(c.Adds, adds...)
 	}
 	if _, err := s.t.cfg.Change.of(ctx, tab, c); err != nil {
 		return fmt.Errorf("commit dead letters: %w", err)
@@ -118,7 +118,7 @@ func (t *Tierer) deadTable(ctx context.Context, create bool) (*table.Table, *del
 		}
 	}
 	if create {
-		tab, err = OpenDeadLetters(ctx, store)
+		tab, err = OpenDeadLetters(ctx, store, t.cfg.LetterTransform)
 	} else {
 		tab, err = table.Open(ctx, store, table.Config{})
 		if errors.Is(err, deltalog.ErrNotTable) {
@@ -270,22 +270,16 @@ func (t *Tierer) exhume(ctx context.Context, tab *table.Table, snap *deltalog.Sn
 	for _, f := range files {
 		c.Removes = append(c.Removes, deltalog.RemoveOf(f.Add, now, true))
 	}
-	w, err := tab.NewFileWriter(ctx, table.WriterOptions{Snapshot: snap})
+	w, err := newLetterFiles(tab, snap)
 	if err != nil {
 		return err
 	}
 	if err := t.copyLetters(ctx, tab, snap, ranges, gone, w); err != nil {
-		return errors.Join(err, w.Abort())
+		return errors.Join(err, w.abort())
 	}
-	add, err := w.Close(ctx)
-	if errors.Is(err, table.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	c.Adds = append(c.Adds, add)
-	return nil
+	adds, err := w.close(ctx)
+	c.Adds = append(c.Adds, adds...)
+	return err
 }
 
 // closure gives the files that hold the letters, and ranges that hold all rows of these files and no row of
@@ -312,7 +306,7 @@ func closure(tab *table.Table, snap *deltalog.Snapshot, gone []place) ([]table.F
 }
 
 // copyLetters writes the rows of the ranges (nil: all) without those that are gone, partition by partition.
-func (t *Tierer) copyLetters(ctx context.Context, tab *table.Table, snap *deltalog.Snapshot, ranges []table.Range, gone []place, w *table.FileWriter) error {
+func (t *Tierer) copyLetters(ctx context.Context, tab *table.Table, snap *deltalog.Snapshot, ranges []table.Range, gone []place, w *letterFiles) error {
 	byPartition := [][]table.Range{nil}
 	if ranges != nil {
 		byPartition = nil
@@ -325,16 +319,16 @@ func (t *Tierer) copyLetters(ctx context.Context, tab *table.Table, snap *deltal
 			byPartition[last] = append(byPartition[last], r)
 		}
 	}
-	names := make([]string, w.Schema().NumFields())
+	names := make([]string, w.schema.NumFields())
 	for i := range names {
-		names[i] = w.Schema().Field(i).Name
+		names[i] = w.schema.Field(i).Name
 	}
 	for _, rs := range byPartition {
 		for rb, err := range tab.Scan(ctx, snap, table.ScanOptions{Ranges: rs, Columns: names}) {
 			if err != nil {
 				return err
 			}
-			err = writeWithout(w, rb, tab.Names, gone)
+			err = writeWithout(ctx, w, rb, tab.Names, gone)
 			rb.Release()
 			if err != nil {
 				return err
@@ -345,7 +339,7 @@ func (t *Tierer) copyLetters(ctx context.Context, tab *table.Table, snap *deltal
 }
 
 // writeWithout writes the rows of a batch that are not gone.
-func writeWithout(w *table.FileWriter, rb arrow.RecordBatch, names table.Names, gone []place) error {
+func writeWithout(ctx context.Context, w *letterFiles, rb arrow.RecordBatch, names table.Names, gone []place) error {
 	at, err := places(rb, names)
 	if err != nil {
 		return err
@@ -359,7 +353,7 @@ func writeWithout(w *table.FileWriter, rb arrow.RecordBatch, names table.Names, 
 		}
 		if i > from {
 			part := rb.NewSlice(int64(from), int64(i))
-			err := w.Write(part)
+			err := w.write(ctx, part)
 			part.Release()
 			if err != nil {
 				return err

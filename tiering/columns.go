@@ -51,7 +51,7 @@ func (s *session) planColumns() error {
 		s.columns = append(s.columns, from[f.Name])
 	}
 	s.payload = arrow.NewSchema(payload, nil)
-	if err := s.planKeys(func(name string) (source, bool) { f, ok := from[name]; return f, ok }); err != nil {
+	if s.keys, err = planKeys(s.snap, func(name string) (source, bool) { f, ok := from[name]; return f, ok }); err != nil {
 		return err
 	}
 	dec, err := s.newDecoder()

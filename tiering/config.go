@@ -68,6 +68,10 @@ type Config struct {
 	DeadLetters     *table.Table
 	DeadLetterStore func(ctx context.Context) (objstore.Store, error) // called at most once unless it fails
 
+	// LetterTransform fills more columns of the dead letter table: from the record, and by expressions over the letter, a JSON
+	// object with the columns of kafka-delta-ingest's (its timestamp in microseconds) and topic, field, reason.
+	LetterTransform transform.Spec
+
 	// Transform fills columns from the record and from expressions over the value; see package transform. The table
 	// records it, so that readers of the log make the same rows. JMESPath goes with JSON values alone.
 	Transform transform.Spec
@@ -214,7 +218,7 @@ func (c Config) validate() error {
 	if _, err := ParseGapPolicy(string(c.OnGap)); err != nil {
 		return err
 	}
-	return errors.Join(c.Transform.Validate(), c.Codec.Validate(), c.validateEvolve())
+	return errors.Join(c.Transform.Validate(), c.LetterTransform.Validate(), c.Codec.Validate(), c.validateEvolve())
 }
 
 // validateEvolve refuses Evolve where decoders do not tell of new fields, or values are not the JSON that is sampled.

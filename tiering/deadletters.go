@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -11,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/ledgerlake/ledgerlake/decode"
+	"github.com/ledgerlake/ledgerlake/decode/transform"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/record"
@@ -57,12 +59,17 @@ func deadLetterColumns() *arrow.Schema {
 }
 
 // OpenDeadLetters opens the dead letter table of a store, or makes it. Its rows are the records as they were,
-// under the usual system columns, with topic, reason, field and time of the failure. A table of somebody else's gets
-// the columns of ours that it lacks, which may be null: its own columns and rows stay.
-func OpenDeadLetters(ctx context.Context, store objstore.Store) (*table.Table, error) {
-	t, err := table.OpenOrCreate(ctx, store, deadLetterColumns(), table.Config{})
+// under the usual system columns, with topic, reason, field and time of the failure, and the columns that more fills. A
+// table of somebody else's gets the columns of ours that it lacks, which may be null: its own columns and rows stay. One with
+// partition columns that nothing fills is refused.
+func OpenDeadLetters(ctx context.Context, store objstore.Store, more transform.Spec) (*table.Table, error) {
+	columns, err := more.Extend(deadLetterColumns())
+	var t *table.Table
 	if err == nil {
-		t, err = adoptDeadLetters(ctx, store, t)
+		t, err = table.OpenOrCreate(ctx, store, columns, table.Config{})
+	}
+	if err == nil {
+		t, err = adoptDeadLetters(ctx, store, t, more)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open dead letters: %w", err)
@@ -70,24 +77,24 @@ func OpenDeadLetters(ctx context.Context, store objstore.Store) (*table.Table, e
 	return t, nil
 }
 
-func (t *Tierer) writeDead(ctx context.Context, tab *table.Table, snap *deltalog.Snapshot, dead []deadLetter) (_ deltalog.Add, err error) {
-	w, err := tab.NewFileWriter(ctx, table.WriterOptions{Snapshot: snap})
+func (t *Tierer) writeDead(ctx context.Context, tab *table.Table, snap *deltalog.Snapshot, dead []deadLetter) ([]deltalog.Add, error) {
+	w, err := newLetterFiles(tab, snap)
 	if err != nil {
-		return deltalog.Add{}, fmt.Errorf("create dead letter file: %w", err)
+		return nil, fmt.Errorf("create dead letter file: %w", err)
 	}
-	rb, err := t.deadBatch(tab, w.Schema(), dead)
+	rb, err := t.deadBatch(tab, w.schema, dead)
 	if err != nil {
-		return deltalog.Add{}, errors.Join(err, w.Abort())
+		return nil, err
 	}
 	defer rb.Release()
-	if err := w.Write(rb); err != nil {
-		return deltalog.Add{}, errors.Join(fmt.Errorf("write dead letters: %w", err), w.Abort())
+	if err := w.write(ctx, rb); err != nil {
+		return nil, errors.Join(fmt.Errorf("write dead letters: %w", err), w.abort())
 	}
-	add, err := w.Close(ctx)
+	adds, err := w.close(ctx)
 	if err != nil {
-		return deltalog.Add{}, fmt.Errorf("publish dead letters: %w", err)
+		return nil, fmt.Errorf("publish dead letters: %w", err)
 	}
-	return add, nil
+	return adds, nil
 }
 
 // deadBatch makes the rows, with the columns in the order of the table. A column of the table that is none of
@@ -123,6 +130,11 @@ func (t *Tierer) deadBatch(tab *table.Table, schema *arrow.Schema, dead []deadLe
 			byName[f.Name] = rb.Column(i)
 		}
 	}
+	filled, err := t.letterTransforms(schema, dead, at)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(byName, filled)
 	cols := make([]arrow.Array, schema.NumFields())
 	for i, f := range schema.Fields() {
 		a := byName[f.Name]

@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/ledgerlake/ledgerlake/decode/transform"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/table"
@@ -62,15 +63,20 @@ func oldLetters(dead []deadLetter, at arrow.Timestamp) arrow.RecordBatch {
 }
 
 // adoptDeadLetters adds to a table the columns of ours that it lacks, and gives it opened anew. It takes t over.
-func adoptDeadLetters(ctx context.Context, store objstore.Store, t *table.Table) (*table.Table, error) {
+func adoptDeadLetters(ctx context.Context, store objstore.Store, t *table.Table, more transform.Spec) (*table.Table, error) {
 	for {
 		snap, err := t.Refresh(ctx)
 		if err != nil {
 			return nil, errors.Join(err, t.Close())
 		}
-		if p := snap.Metadata().PartitionColumns; len(p) > 0 {
-			return nil, errors.Join(fmt.Errorf("%s has the partition columns %s, which dead letters do not fill: name another table for them",
-				store.URL(), strings.Join(p, ", ")), t.Close())
+		for _, p := range snap.Metadata().PartitionColumns {
+			if !fillsLetters(p, more) {
+				return nil, errors.Join(fmt.Errorf("%s has the partition column %s, which dead letters do not fill: fill it by --dlq-transform, or name another table for them",
+					store.URL(), p), t.Close())
+			}
+		}
+		if missing := lacking(snap.Schema(), more); len(missing) > 0 {
+			return nil, errors.Join(fmt.Errorf("%s has no column %s, which --dlq-transform is to fill", store.URL(), strings.Join(missing, ", ")), t.Close())
 		}
 		if t.Names.Ordered() {
 			return t, nil

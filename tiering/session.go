@@ -36,7 +36,7 @@ type session struct {
 	columns      []source
 	bare         bool // the table has no partition and offset columns: see Config.AsItIs
 	payload      *arrow.Schema
-	keys         []keyColumn  // the partition columns
+	keys         keyColumns   // the partition columns
 	rules        *table.Rules // rows are looked at before they are kept: see checkRules
 	ruled        []source     // their columns
 

@@ -33,17 +33,26 @@ type group struct {
 	rows   []int32 // of the batch, ascending; nil: all
 }
 
+// keyColumns are the partition columns of a table, in its order.
+type keyColumns []keyColumn
+
 // split groups the rows of columns by the values of the partition columns.
 func (s *session) split(r *rows) ([]group, error) {
-	if len(s.keys) == 0 {
+	return s.keys.split(s.keyColumns(r), r.sys.Rows(), func(row int) string {
+		return fmt.Sprintf("partition %d offset %d", r.partition, r.sys.Offset(row))
+	})
+}
+
+// split groups rows by the values of the partition columns, which cols has in their order. where names a row in an error.
+func (k keyColumns) split(cols []arrow.Array, rows int, where func(row int) string) ([]group, error) {
+	if len(k) == 0 {
 		return []group{{}}, nil
 	}
-	cols := s.keyColumns(r)
 	var out []group
 	at := map[string]int{}
 	var key []byte
 	now := -1
-	for row := range r.sys.Rows() {
+	for row := range rows {
 		if row == 0 || !sameKey(cols, row) {
 			key = key[:0]
 			for _, c := range cols {
@@ -51,9 +60,9 @@ func (s *session) split(r *rows) ([]group, error) {
 			}
 			i, ok := at[string(key)]
 			if !ok {
-				values, err := s.partitionValues(cols, row)
+				values, err := k.values(cols, row)
 				if err != nil {
-					return nil, fmt.Errorf("partition %d offset %d: %w", r.partition, r.sys.Offset(row), err)
+					return nil, fmt.Errorf("%s: %w", where(row), err)
 				}
 				i = len(out)
 				out = append(out, group{key: string(key), values: values})
@@ -142,10 +151,10 @@ func appendText(dst, v []byte) []byte {
 	return append(dst, v...)
 }
 
-// partitionValues are the values of a row as the log holds them.
-func (s *session) partitionValues(cols []arrow.Array, row int) (map[string]*string, error) {
+// values are those of a row as the log holds them.
+func (k keyColumns) values(cols []arrow.Array, row int) (map[string]*string, error) {
 	out := make(map[string]*string, len(cols))
-	for i, k := range s.keys {
+	for i, k := range k {
 		v, err := table.PartitionValue(k.typ, cols[i], row)
 		if err != nil {
 			return nil, fmt.Errorf("column %q: %w", k.name, err)
@@ -187,16 +196,16 @@ func (g *group) gather(ctx context.Context, rb arrow.RecordBatch) (arrow.RecordB
 	return array.NewRecordBatch(rb.Schema(), cols, int64(n)), nil
 }
 
-// planKeys finds the partition columns of the session's table among its columns.
-func (s *session) planKeys(find func(name string) (source, bool)) error {
-	stored := s.snap.PartitionNames()
-	for i, name := range s.snap.Metadata().PartitionColumns {
-		f, ok := s.snap.Schema().Field(name)
+// planKeys finds the partition columns of a table among what fills its columns.
+func planKeys(snap *deltalog.Snapshot, find func(name string) (source, bool)) (keys keyColumns, err error) {
+	stored := snap.PartitionNames()
+	for i, name := range snap.Metadata().PartitionColumns {
+		f, ok := snap.Schema().Field(name)
 		from, found := find(name)
 		if !ok || !found {
-			return &deltalog.UnsupportedError{Write: true, Features: []string{fmt.Sprintf("partition column %s, which no data can fill", name)}}
+			return nil, &deltalog.UnsupportedError{Write: true, Features: []string{fmt.Sprintf("partition column %s, which no data can fill", name)}}
 		}
-		s.keys = append(s.keys, keyColumn{name: name, stored: stored[i], typ: f.Type, from: from})
+		keys = append(keys, keyColumn{name: name, stored: stored[i], typ: f.Type, from: from})
 	}
-	return nil
+	return keys, nil
 }

@@ -62,7 +62,7 @@ func (o *oldIngestFlags) register(fs *pflag.FlagSet) {
 	fs.Int64VarP(&o.fileBytes, "min-bytes-per-file", "b", 134217728, "old name of --flush-bytes")
 	fs.StringArrayVarP(&o.transforms, "transform", "t", nil, "'PROPERTY: SOURCE'; may be repeated")
 	fs.StringVar(&o.dlq, "dlq-table-location", "", "table of dead letters (default: TABLE_dead_letters)")
-	fs.StringArrayVar(&o.dlqForms, "dlq-transform", nil, "'PROPERTY: SOURCE' for dead letters")
+	fs.StringArrayVar(&o.dlqForms, "dlq-transform", nil, "'PROPERTY: SOURCE' fills a column of the dead letter table; may be repeated")
 	fs.BoolVarP(&o.checkpoint, "checkpoints", "c", false, "taken and not needed: checkpoints are written as the table's delta.checkpointInterval says")
 	fs.StringArrayVarP(&o.settings, "kafka-setting", "K", nil, "librdkafka setting NAME=VALUE; may be repeated. What has no counterpart is refused")
 	fs.StringVarP(&o.statsd, "statsd-endpoint", "s", "localhost:8125", "address for statsd metrics under the old names, when it is given")
@@ -202,19 +202,20 @@ func (o *oldIngestFlags) client(fs *pflag.FlagSet, f *ingestFlags) error {
 	return c.Environment(os.LookupEnv)
 }
 
-// formats refuses what is not there.
+// formats takes what is said about values and dead letters.
 func (o *oldIngestFlags) formats(fs *pflag.FlagSet, p *topicPlan) error {
 	name, err := o.oldFormat(fs, &p.decode)
 	switch {
 	case err != nil:
 		return err
-	case len(o.dlqForms) > 0:
-		return errors.New("--dlq-transform is not there yet")
 	case name != "" && fs.Changed("format"):
 		return errors.New("--format says what --json, --avro, --soe-avro and --decompress-gzip say: give one")
 	case name != "":
 		p.format = name
 	}
 	p.shape.transforms = o.transforms
+	if p.tiering.LetterTransform, err = parseTransforms(o.dlqForms, ""); err != nil {
+		return fmt.Errorf("--dlq-transform: %w", err)
+	}
 	return p.shape.finish(&p.tiering)
 }

@@ -35,11 +35,12 @@ func TestOldCommandLine(t *testing.T) {
 		t.Errorf("defaults: %v %+v", err, f)
 	}
 	f, err = parseIngest(t, "web", "/lake/web", "-k", "a:1,b:2", "-g", "grp", "-a", "app", "--seek_offsets", `{"0":5}`, "-o", "latest", "-l", "60",
-		"-m", "1000", "-b", "1048576", "-c", "-K", "session.timeout.ms=6000", "-K", "client.id=x=y", "-s", "127.0.0.1:8125", "--dlq_table_location", "/lake/dlq", "--json", "")
+		"-m", "1000", "-b", "1048576", "-c", "-K", "session.timeout.ms=6000", "-K", "client.id=x=y", "-s", "127.0.0.1:8125", "--dlq_table_location", "/lake/dlq", "--json", "",
+		"--dlq_transform", "day date: timestamp")
 	p = &f.stream.plan
 	if err != nil || !slices.Equal(f.conn.brokers, []string{"a:1", "b:2"}) || f.stream.group.name != "grp" || p.app != "app" || f.stream.start.Seek[0] != 5 ||
 		f.start != "latest" || p.tiering.MaxAge != time.Minute || p.tiering.MaxBytes != 1<<20 || f.stream.group.session != 6*time.Second ||
-		f.statsd == nil || f.statsd.Addr != "127.0.0.1:8125" || p.deadLetters() != "/lake/dlq" || p.format != "json" {
+		f.statsd == nil || f.statsd.Addr != "127.0.0.1:8125" || p.deadLetters() != "/lake/dlq" || len(p.tiering.LetterTransform.Set) != 1 || p.tiering.LetterTransform.Set[0].Type != "date" || p.format != "json" {
 		t.Errorf("flags: %v %+v", err, f)
 	}
 	if f, err = parseIngest(t, "web", "/lake/web", "-e"); err != nil || !f.stream.plan.tiering.UntilEnd || f.stream.group.name != "" {
@@ -74,7 +75,7 @@ func TestOldCommandLineRefused(t *testing.T) {
 		"web /t -k a:1 --brokers b:1":     "--kafka and --brokers",
 		"web /t -l 100000":                "--allowed-latency",
 		"web /t -t x":                     "PROPERTY: SOURCE",
-		"web /t --dlq_transform x:y":      "--dlq-transform",
+		"web /t --dlq_transform x":        "--dlq-transform: ",
 	} {
 		if _, err := parseIngest(t, strings.Fields(line)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", line, err, want)

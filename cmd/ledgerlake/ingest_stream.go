@@ -188,7 +188,7 @@ func (s *ingestStream) checkDeadLetters(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tab, err := tiering.OpenDeadLetters(ctx, store)
+	tab, err := tiering.OpenDeadLetters(ctx, store, s.plan.tiering.LetterTransform)
 	if err != nil {
 		return err
 	}

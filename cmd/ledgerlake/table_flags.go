@@ -39,19 +39,11 @@ func (t *tableFlags) register(fs *pflag.FlagSet, c *tiering.Config) {
 
 // finish turns them into the configuration.
 func (t *tableFlags) finish(c *tiering.Config) error {
-	spec := transform.Spec{Where: t.filter, Drop: t.drop}
-	for _, text := range t.transforms {
-		f, err := transform.ParseField(text)
-		if err != nil {
-			return err
-		}
-		// A column's type may be said behind its name, as in "day date: kafka.timestamp".
-		if name, typ, ok := strings.Cut(f.Property, " "); ok {
-			f.Property, f.Type = name, strings.TrimSpace(typ)
-		}
-		f.OnError = transform.Policy(t.onError)
-		spec.Set = append(spec.Set, f)
+	spec, err := parseTransforms(t.transforms, transform.Policy(t.onError))
+	if err != nil {
+		return err
 	}
+	spec.Where, spec.Drop = t.filter, t.drop
 	c.Transform, c.Codec = spec, table.Codec(t.codec)
 	if t.onError != "" && len(spec.Set) == 0 {
 		return errors.New("--transform-errors says what becomes of transforms, and there is no --transform")
@@ -69,4 +61,20 @@ func (t *tableFlags) columns(payload *arrow.Schema, spec transform.Spec) (*arrow
 		return nil, fmt.Errorf("--rescued: the values have a field %s of their own", decode.RescuedColumn)
 	}
 	return arrow.NewSchema(append(payload.Fields(), arrow.Field{Name: decode.RescuedColumn, Type: arrow.BinaryTypes.String, Nullable: true}), nil), nil
+}
+
+// parseTransforms reads 'PROPERTY: SOURCE' texts. A column's type may be said behind its name, as in "day date: kafka.timestamp".
+func parseTransforms(texts []string, onError transform.Policy) (spec transform.Spec, err error) {
+	for _, text := range texts {
+		f, err := transform.ParseField(text)
+		if err != nil {
+			return spec, err
+		}
+		if name, typ, ok := strings.Cut(f.Property, " "); ok {
+			f.Property, f.Type = name, strings.TrimSpace(typ)
+		}
+		f.OnError = onError
+		spec.Set = append(spec.Set, f)
+	}
+	return spec, nil
 }

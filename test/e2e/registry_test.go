@@ -31,7 +31,7 @@ func TestRealRegistry(t *testing.T) {
 	for _, topic := range topics {
 		format := topic + "-confluent"
 		if topic == "json" {
-			format = "json-registry"
+			format = "json-registry, validate: true"
 		}
 		streams += fmt.Sprintf("  - {topics: [%s], table: %s, format: %s, schema: %s}\n", topic, filepath.Join(dir, topic), format, schema)
 	}
@@ -40,7 +40,7 @@ func TestRealRegistry(t *testing.T) {
 		t.Fatal(err)
 	}
 	addr := fmt.Sprintf("127.0.0.1:%d", harness.FreePort(t, 0))
-	p := harness.Start(t, "ingest", "--brokers", k.Addr, "--streams", file, "--registry", reg.URL, "--validate", "--flush-age", "200ms", "--http-listen", addr, "--log-level", "warn")
+	p := harness.Start(t, "ingest", "--brokers", k.Addr, "--streams", file, "--registry", reg.URL, "--flush-age", "200ms", "--http-listen", addr, "--log-level", "warn")
 	arrive := func(phase int) {
 		t.Helper()
 		for _, topic := range topics {
