@@ -118,6 +118,7 @@ type Config struct {
 	RetryBase    time.Duration // first pause after a failure, doubling with jitter; default 100 ms
 	RetryMax     time.Duration // default 15 s
 
+	Trace      func(CommitTrace)     // hears of each commit when it is over, from one goroutine at a time; nil: nobody does
 	Clock      func() time.Time      // of dead letters; default time.Now
 	Logger     *slog.Logger          // default: discarded
 	Registerer prometheus.Registerer // nil: no metrics

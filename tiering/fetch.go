@@ -26,6 +26,7 @@ type chunk struct {
 	aborted    []broker.AbortedTxn
 	lost       bool   // no batches: retention was faster
 	gen        uint64 // of the position that it was fetched at
+	fetch      Step   // that gave it; only the first chunk of one has its busy time
 }
 
 // fetcher asks the source for all partitions of a session, one response ahead of the decoders.
@@ -186,6 +187,8 @@ func (f *fetcher) fetch(ctx context.Context, ranges []broker.FetchRange) error {
 		return err
 	}
 	var chunks []chunk
+	var took Step
+	took.add(start)
 	size := int64(0)
 	for i := range got {
 		c, ok, err := f.take(ranges[i], &got[i])
@@ -194,6 +197,7 @@ func (f *fetcher) fetch(ctx context.Context, ranges []broker.FetchRange) error {
 			return err
 		}
 		if ok {
+			c.fetch, took.Busy = took, 0
 			chunks = append(chunks, c)
 			size += int64(len(c.batches))
 		}

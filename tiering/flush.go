@@ -39,26 +39,43 @@ func (s *session) flush(ctx context.Context, outs []*output) (ranges []committer
 	if len(all.ranges) == 0 {
 		return nil, nil
 	}
+	trace := s.traced(all)
+	if s.t.cfg.Trace != nil {
+		defer func() {
+			trace.Err = err
+			s.t.cfg.Trace(trace)
+		}()
+	}
 	start := time.Now()
 	adds, err := s.upload(ctx, all)
+	trace.Upload.add(start)
 	if err != nil {
 		return nil, err
+	}
+	trace.Files = len(adds)
+	for i := range adds {
+		trace.FileBytes += adds[i].Size
 	}
 	if len(adds) > 0 {
 		s.t.stats.uploaded(time.Since(start))
 	}
-	if err := s.bury(ctx, all); err != nil {
+	before := time.Now()
+	err = s.bury(ctx, all)
+	trace.Letters.add(before)
+	if err != nil {
 		s.discard(ctx, adds)
 		return nil, err
 	}
-	before := time.Now()
+	before = time.Now()
 	version, err := s.commit(ctx, all, adds)
+	trace.Commit.add(before)
 	if err != nil {
 		if stale(err) {
 			s.t.stats.conflicted()
 		}
 		return nil, err
 	}
+	trace.Version = version
 	s.t.stats.committed(all, adds, version, time.Since(start), time.Since(before))
 	for _, r := range all.ranges {
 		s.t.hold(ctx, r.Partition, r.To)
@@ -82,6 +99,7 @@ func merge(outs []*output) *output {
 		all.records += o.records
 		all.bytes += o.bytes
 		all.filtered += o.filtered
+		all.steps.join(o.steps)
 	}
 	all.lost = all.passed
 	slices.SortFunc(all.ranges, func(a, b committer.Range) int { return cmp.Compare(a.Partition, b.Partition) })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -50,6 +51,7 @@ type output struct {
 	times   map[int32]int64 // ms, of the newest record, by partition
 
 	filtered int64 // records that the filter left out
+	steps    steps // what it took
 	more     bool  // of what was dispatched before the cut: it was made early
 }
 
@@ -153,7 +155,10 @@ func (w *worker) run(ctx context.Context) {
 				m.cut <- out
 			}
 		default:
+			start := time.Now()
 			err = w.decode(ctx, &m.chunk)
+			w.out.steps.decode.add(start)
+			w.out.steps.fetch.join(m.chunk.fetch)
 		}
 		w.s.budget.release(int64(len(m.chunk.batches)))
 		if err != nil {
@@ -487,6 +492,7 @@ func (w *worker) spill(ctx context.Context, c *sink, must bool) (bool, error) {
 		c.wide = true
 		return false, nil
 	}
+	start := time.Now()
 	rb := w.s.batch(c.rows)
 	defer rb.Release()
 	for i := range groups {
@@ -496,7 +502,9 @@ func (w *worker) spill(ctx context.Context, c *sink, must bool) (bool, error) {
 	}
 	w.buffered -= c.rows.bytes
 	c.rows.reset()
-	return true, w.store()
+	err = w.store()
+	w.out.steps.encode.add(start)
+	return true, err
 }
 
 // encode adds the rows of a group to the sink's file of it.

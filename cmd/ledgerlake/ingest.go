@@ -35,6 +35,7 @@ type ingestFlags struct {
 	start      string
 	routes     string             // file of many streams
 	http       string             // address of metrics and health; empty: none
+	otel       string             // address of a collector of traces; empty: none
 	statsd     *ingest.OldMetrics // nil: none
 	old        oldIngestFlags
 
@@ -102,6 +103,7 @@ func (f *ingestFlags) register(fs *pflag.FlagSet) {
 	fs.DurationVar(&p.tiering.StopTimeout, "stop-timeout", 30*time.Second, "how long the last commit may take when the process is told to end")
 	fs.StringVar(&f.routes, "streams", "", "YAML file of many streams, in place of --topic and --table; --memory is then of each stream")
 	fs.StringVar(&f.http, "http-listen", "", "address for /metrics, /healthz and /readyz; empty: none")
+	fs.StringVar(&f.otel, "otel", "", "send an OpenTelemetry trace of each commit to this collector, by OTLP over HTTP: http://collector:4318; OTEL_* in the environment say the rest")
 	flushFlags(fs, &p.tiering)
 	p.shape.register(fs, &p.tiering)
 	f.pulsar.register(fs)
@@ -211,6 +213,9 @@ func (f *ingestFlags) finish(s *ingestStream, proc *ingestProcess) (err error) {
 	p.noFiles = true
 	p.source, p.openStore, p.group, p.log = proc.source, proc.openStore, proc.committers, proc.log
 	p.tiering.Registerer = proc.registry
+	if proc.traces != nil {
+		p.tiering.Trace = proc.traces.Commit
+	}
 	p.tiering.Manual = s.group.name != ""
 	return nil
 }

@@ -31,6 +31,7 @@ type ingestProcess struct {
 	committers *rpc.Client // nil: the store alone orders versions
 	registry   *prometheus.Registry
 	statsd     *ingest.OldMetrics // nil: none
+	traces     *ingest.Traces     // nil: none
 	log        *slog.Logger
 
 	mu      sync.Mutex
@@ -53,6 +54,11 @@ func (f *ingestFlags) open(cmd *cobra.Command) (_ *ingestProcess, err error) {
 	if p.committers, err = f.committers.open(); err != nil {
 		return nil, err
 	}
+	if f.otel != "" {
+		if p.traces, err = ingest.OpenTraces(cmd.Context(), f.otel, p.log); err != nil {
+			return nil, errors.Join(err, p.close())
+		}
+	}
 	if p.source, err = kafka.Open(cmd.Context(), p.kafka); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
@@ -65,6 +71,9 @@ func (p *ingestProcess) close() (err error) {
 	}
 	if p.committers != nil {
 		err = errors.Join(err, p.committers.Close())
+	}
+	if p.traces != nil {
+		err = errors.Join(err, p.traces.Close())
 	}
 	return err
 }
