@@ -186,7 +186,7 @@ e2e-spark: ## Spark reads our tables and we read Spark's (slow: a JVM and about 
 .PHONY: registry
 registry: services ## `ingest` beside a real schema registry that stands still, dies and comes back (109 MB of packages)
 	test/services/apicurio.sh prepare
-	LEDGERLAKE_REGISTRY=1 $(GO) test -count=1 -timeout 20m -v -run RealRegistry ./test/e2e
+	LEDGERLAKE_APICURIO=1 $(GO) test -count=1 -timeout 20m -v -run RealRegistry ./test/e2e
 
 .PHONY: gateway
 gateway: services ## foreign clients through `serve --upstream`, whose Kafka is killed and drops records; LEDGERLAKE_KILLS=20 for a long one

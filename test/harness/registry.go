@@ -19,10 +19,10 @@ type RealRegistry struct {
 }
 
 // Registry starts a real schema registry that is killed when the test ends. Tests with it run only on request: it is
-// 109 MB of packages and a JVM.
+// 109 MB of packages and a JVM. (LEDGERLAKE_REGISTRY would be the flag --registry.)
 func Registry(t testing.TB) *RealRegistry {
 	t.Helper()
-	if os.Getenv("LEDGERLAKE_REGISTRY") == "" {
+	if os.Getenv("LEDGERLAKE_APICURIO") == "" {
 		t.Skip("a real registry costs a JVM: run 'make registry'")
 	}
 	r := &RealRegistry{dir: filepath.Join(t.TempDir(), "registry"), port: FreePort(t, 0)}
