@@ -76,7 +76,7 @@ func adoptDeadLetters(ctx context.Context, store objstore.Store, t *table.Table,
 			}
 		}
 		if missing := lacking(snap.Schema(), more); len(missing) > 0 {
-			return nil, errors.Join(fmt.Errorf("%s has no column %s, which --dlq-transform is to fill", store.URL(), strings.Join(missing, ", ")), t.Close())
+			return nil, errors.Join(fmt.Errorf("%w: %s has no column %s, which --dlq-transform is to fill", transform.ErrSpec, store.URL(), strings.Join(missing, ", ")), t.Close())
 		}
 		if t.Names.Ordered() {
 			return t, nil

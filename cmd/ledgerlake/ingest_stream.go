@@ -149,7 +149,7 @@ func (s *ingestStream) run(ctx context.Context, proc *ingestProcess, ready func(
 	if err := s.start.Apply(ctx, tab.Log, s.plan.source, s.plan.topic, s.plan.app); err != nil {
 		return tiering.Stats{}, err
 	}
-	if s.plan.deadURL != "" { // one that cannot take them is told of before the first bad record
+	if s.plan.deadURL != "" || !s.plan.tiering.LetterTransform.Empty() { // one that cannot take them is told of before the first bad record
 		if err := s.checkDeadLetters(ctx); err != nil {
 			return tiering.Stats{}, err
 		}

@@ -40,6 +40,7 @@ type topicPlan struct {
 	shape     tableFlags
 	tiering   tiering.Config
 	group     *rpc.Client // that commits; nil: the store alone
+	together  bool        // other topics fill the table too, as it is: a new one has no system columns
 	names     table.Names // system columns of a new table; zero: the usual ones
 	noFiles   bool        // the table is only written to, so that nothing asks for its list of files
 	log       *slog.Logger
@@ -100,7 +101,11 @@ func (p *topicPlan) openTable(ctx context.Context) (*table.Table, string, error)
 	cfg.Properties[transform.Property(p.app)] = p.tiering.Transform.String()
 	maps.DeleteFunc(cfg.Properties, func(_, value string) bool { return value == "" })
 	cfg.Names = p.names
-	t, err = table.OpenOrCreate(ctx, store, payload, cfg)
+	if p.together {
+		t, err = openOrCreateBare(ctx, store, payload, cfg)
+	} else {
+		t, err = table.OpenOrCreate(ctx, store, payload, cfg)
+	}
 	if err != nil {
 		return nil, "", fmt.Errorf("create table %s: %w", p.tableURL, err)
 	}
@@ -125,6 +130,26 @@ func (p *topicPlan) bySchema(ctx context.Context) error {
 	}
 	p.format = format.Pulsar
 	return p.openFormat()
+}
+
+// openOrCreateBare makes a table of the payload columns alone, unless somebody is faster: one that several topics fill as it is,
+// since system columns of two topics would be the same.
+func openOrCreateBare(ctx context.Context, store objstore.Store, payload *arrow.Schema, cfg table.Config) (*table.Table, error) {
+	if payload.NumFields() == 0 {
+		return nil, errors.New("it would have no columns: a table that several topics fill has those of their values alone")
+	}
+	schema, err := deltalog.FromArrow(payload)
+	if err != nil {
+		return nil, err
+	}
+	log, err := deltalog.Create(ctx, store, deltalog.CreateOptions{Schema: schema, PartitionColumns: cfg.PartitionColumns, Configuration: cfg.Properties}, cfg.Log)
+	if err == nil {
+		err = log.Close()
+	}
+	if err != nil && !errors.Is(err, deltalog.ErrTableExists) {
+		return nil, err
+	}
+	return table.Open(ctx, store, cfg)
 }
 
 // openFormat makes the format that is neither json nor raw.
