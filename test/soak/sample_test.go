@@ -69,26 +69,55 @@ func cutLast(line string) (name, value string, ok bool) {
 	return line[:i], line[i+1:], true
 }
 
-// files adds what the table's log and its folder have. A file is small when it is below half of target.
-func files(ctx context.Context, t *table.Table, dir string, target int64, into map[string]float64) error {
+// files adds what the table's log and its folder have. A file is small when it is below half of target. Files that were
+// seen in the table and have gone are made older by two hours after keep: a vacuum knows of them by the log, and when its cleanup
+// was there first, it takes them for files of a writer that is about to commit them, and gives that one an hour.
+func files(ctx context.Context, t *table.Table, dir string, target int64, keep time.Duration, seen map[string]bool, into map[string]float64) error {
 	snap, err := t.Refresh(ctx)
 	if err != nil {
 		return err
 	}
 	into["live_files"], into["live_bytes"], into["small_files"] = float64(snap.NumFiles()), float64(snap.SizeBytes()), 0
+	live := map[string]bool{}
 	for f := range snap.Files() {
+		live[f.Path], seen[f.Path] = true, true
 		if f.Size < target/2 {
 			into["small_files"]++
 		}
 	}
-	data, err := count(dir, func(path string) bool { return !strings.Contains(path, "/_") })
+	into["dropped_files"] = 0 // of older versions, until a vacuum; and of commits that were made since
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
-	into["dropped_files"] = float64(data - snap.NumFiles()) // of older versions, until a vacuum
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), "_") || strings.HasPrefix(e.Name(), ".") || live[e.Name()] {
+			continue
+		}
+		into["dropped_files"]++
+		if !seen[e.Name()] {
+			continue
+		}
+		info, err := e.Info()
+		if age := time.Since(mtime(info)); err == nil && age > keep && age < time.Hour {
+			old := info.ModTime().Add(-2 * time.Hour)
+			err = os.Chtimes(filepath.Join(dir, e.Name()), old, old)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
 	log, err := count(filepath.Join(dir, "_delta_log"), func(string) bool { return true })
 	into["log_files"] = float64(log)
 	return err
+}
+
+// mtime is the time of a file, now for one that has gone.
+func mtime(info fs.FileInfo) time.Time {
+	if info == nil {
+		return time.Now()
+	}
+	return info.ModTime()
 }
 
 // ageLog makes the commits and checkpoints that are older than keep three days old. The protocol counts the age of a log
