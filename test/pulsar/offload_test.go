@@ -13,14 +13,12 @@ import (
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
-// offloader makes a folder of offloaders for brokers: LEDGERLAKE_PULSAR_OFFLOADERS, or one with ours.
-func offloader(t *testing.T) string {
+// offloader makes a folder of offloaders for brokers. kind is "offloader", ours, which writes small blocks, or "jcloud",
+// Pulsar's own.
+func offloader(t *testing.T, kind string) string {
 	t.Helper()
-	if dir := os.Getenv("LEDGERLAKE_PULSAR_OFFLOADERS"); dir != "" {
-		return dir
-	}
 	dir := t.TempDir()
-	if out, err := exec.Command(filepath.Join(harness.Top(t), "test", "services", "pulsar.sh"), "offloader", dir).CombinedOutput(); err != nil {
+	if out, err := exec.Command(filepath.Join(harness.Top(t), "test", "services", "pulsar.sh"), kind, dir).CombinedOutput(); err != nil {
 		t.Fatalf("make the offloader: %v\n%s", err, out)
 	}
 	return dir
@@ -96,25 +94,49 @@ func keep(t *testing.T, bucket string, want map[string][][]harness.PulsarMessage
 	}
 }
 
-// TestOffloadedLedgersBecomeATable: a real broker offloads topics of every kind of message to a bucket; then it is gone
-// for good, and the objects alone give what Pulsar's own reader gave before: through an S3 server, with the list of
-// ledgers, and from the folder without one. A second import adds nothing (I2, I3, I4).
+// kind is a topic with messages of one kind.
+type kind struct {
+	name, options string
+	partitions    int
+	count         int
+}
+
+func offloadedKinds() []kind {
+	return []kind{
+		{"orders", "batch=10 keys=50 nulls=9", 2, 200},
+		{"plain", "keys=7 nulls=10 codec=LZ4", 1, 200},
+		{"chunked", "chunk=1000 size=4500 codec=LZ4 keys=3", 1, 200},
+		{"txn", "txn=10 batch=4", 1, 200},
+	}
+}
+
+// TestOffloadedLedgersBecomeATable: a real broker offloads topics of every kind of message to a bucket, in small blocks;
+// then it is gone for good, and the objects alone give what Pulsar's own reader gave before: through an S3 server, with the
+// list of ledgers, and from the folder without one. A second import adds nothing (I2, I3, I4).
 func TestOffloadedLedgersBecomeATable(t *testing.T) {
 	s3 := harness.S3(t)
 	bucket := s3.Dir
-	p := harness.Pulsar(t, 40, "managedLedgerOffloadDriver=aws-s3", "offloadersDirectory="+offloader(t), "managedLedgerOffloadBucket="+bucket,
+	p := harness.Pulsar(t, 40, "managedLedgerOffloadDriver=aws-s3", "offloadersDirectory="+offloader(t, "offloader"), "managedLedgerOffloadBucket="+bucket,
 		"s3ManagedLedgerOffloadBucket="+bucket, "managedLedgerOffloadMaxBlockSizeInBytes=4096", "s3ManagedLedgerOffloadMaxBlockSizeInBytes=4096",
 		"managedLedgerOffloadDeletionLagMs=0", "managedLedgerOffloadAutoTriggerSizeThresholdBytes=-1")
+	offloadAndImport(t, p, s3, offloadedKinds())
+}
+
+// TestPulsarsOwnOffloader: the same with Pulsar's own offloader for object stores, which writes to an S3 server; one topic has
+// ledgers of several blocks, which are 5 MiB at least (I2, I3, I4).
+func TestPulsarsOwnOffloader(t *testing.T) {
+	s3 := harness.S3(t)
+	p := harness.Pulsar(t, 40, "managedLedgerOffloadDriver=aws-s3", "offloadersDirectory="+offloader(t, "jcloud"), "managedLedgerOffloadBucket="+s3.Bucket,
+		"s3ManagedLedgerOffloadBucket="+s3.Bucket, "s3ManagedLedgerOffloadServiceEndpoint="+s3.Endpoint,
+		"managedLedgerOffloadServiceEndpoint="+s3.Endpoint,
+		"managedLedgerOffloadMaxBlockSizeInBytes=5242880", "s3ManagedLedgerOffloadMaxBlockSizeInBytes=5242880",
+		"managedLedgerOffloadDeletionLagMs=0", "managedLedgerOffloadAutoTriggerSizeThresholdBytes=-1")
+	offloadAndImport(t, p, s3, append(offloadedKinds(), kind{"blocks", "size=300000 keys=9", 1, 90}))
+}
+
+func offloadAndImport(t *testing.T, p *harness.RealPulsar, s3 *harness.S3Server, kinds []kind) {
+	t.Helper()
 	keepAll(t, p)
-	kinds := []struct {
-		name, options string
-		partitions    int
-	}{
-		{"orders", "batch=10 keys=50 nulls=9", 2},
-		{"plain", "keys=7 nulls=10 codec=LZ4", 1},
-		{"chunked", "chunk=1000 size=4500 codec=LZ4 keys=3", 1},
-		{"txn", "txn=10 batch=4", 1},
-	}
 	want, lists := map[string][][]harness.PulsarMessage{}, map[string]string{}
 	for _, k := range kinds {
 		topic, names := "public/default/"+k.name, []string{"public/default/" + k.name}
@@ -126,7 +148,7 @@ func TestOffloadedLedgersBecomeATable(t *testing.T) {
 				names = append(names, fmt.Sprintf("%s-partition-%d", topic, n))
 			}
 		}
-		p.Tool(t, "produce", append([]string{topic, "0", "200"}, strings.Fields(k.options)...)...)
+		p.Tool(t, "produce", append([]string{topic, "0", fmt.Sprint(k.count)}, strings.Fields(k.options)...)...)
 		want[k.name] = p.ReadPartitions(t, names...)
 		for _, name := range names {
 			offloadAll(t, p, name)
@@ -137,10 +159,10 @@ func TestOffloadedLedgersBecomeATable(t *testing.T) {
 		}
 	}
 	p.Kill(t)
-	keep(t, bucket, want, lists)
+	keep(t, s3.Dir, want, lists)
 	for _, k := range kinds {
 		topic := "public/default/" + k.name
-		for i, args := range [][]string{{"s3://" + s3.Bucket, "--ledgers", lists[k.name]}, {bucket}} {
+		for i, args := range [][]string{{"s3://" + s3.Bucket, "--ledgers", lists[k.name]}, {s3.Dir}} {
 			lake := filepath.Join(t.TempDir(), k.name)
 			args = append([]string{"import", "pulsar-offload", args[0], lake, "--topic", topic, "--format", "raw", "--log-level", "warn"}, args[1:]...)
 			first := harness.RunBoth(t, nil, args...)

@@ -7,6 +7,7 @@
 #   pulsar.sh kill DIR             end it with SIGKILL: a crash
 #   pulsar.sh java CLASS ARG...    run a class with the jars on its path, or a source file CLASS.java
 #   pulsar.sh offloader DIR        make DIR/test.nar of PulsarOffloader.java: DIR is then an offloadersDirectory
+#   pulsar.sh jcloud DIR           make DIR/jcloud.nar of Pulsar's own offloader for object stores (75 MB)
 #
 # Needs Java 17 and Maven (Maven only for the first start). LEDGERLAKE_CACHE says where the jars go;
 # the default is .cache at the top of the repository. DIR holds everything else. PULSAR_CONFIG has lines of
@@ -239,6 +240,29 @@ make_offloader() { # DIR
   rm -rf "$dir/classes"
 }
 
+# Pulsar's own offloader for object stores: a nar that is in the registry as a jar, with a factory of ours in front.
+make_jcloud() { # DIR
+  fetch_jars
+  local dir jar
+  dir=$(realpath -m "$1")
+  jar=$cache/tiered-storage-jcloud-2.10.0.jar
+  if [ ! -s "$jar" ]; then
+    command -v mvn >/dev/null || fail "Pulsar's offloader is not there and Maven (mvn) is not installed"
+    mvn -B -q -ntp org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy -Dmdep.useBaseVersion=true \
+      -Dartifact=org.apache.pulsar:tiered-storage-jcloud:2.10.0:jar -DoutputDirectory="$cache/part.$$" >&2 || fail "Maven could not fetch Pulsar's offloader"
+    mv "$cache/part.$$/"*.jar "$jar"
+    rmdir "$cache/part.$$"
+  fi
+  rm -rf "$dir/classes"
+  mkdir -p "$dir/classes/META-INF/services"
+  (cd "$dir" && "${java%java}jar" -xf "$jar" META-INF/bundled-dependencies/jclouds-shaded-2.10.0.jar)
+  "${java}c" -proc:none -cp "$lib/*:$jar:$dir/META-INF/bundled-dependencies/*" -d "$dir/classes" "$here/PulsarJcloud.java"
+  printf 'name: jcloud\ndescription: of Pulsar 2.10.0\noffloaderFactoryClass: PulsarJcloud\n' >"$dir/classes/META-INF/services/pulsar-offloader.yaml"
+  cp "$jar" "$dir/jcloud.nar"
+  (cd "$dir/classes" && "${java%java}jar" -uf "$dir/jcloud.nar" .)
+  rm -rf "$dir/classes" "$dir/META-INF"
+}
+
 case ${1:-} in
   prepare) prepare ;;
   start) [ $# = 4 ] || fail "usage: start DIR PORT WEB"; start "$2" "$3" "$4" ;;
@@ -246,5 +270,6 @@ case ${1:-} in
   kill) end "${2:?DIR}" KILL ;;
   java) shift; run_java "$@" ;;
   offloader) make_offloader "${2:?DIR}" ;;
+  jcloud) make_jcloud "${2:?DIR}" ;;
   *) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "$0" >&2; exit 2 ;;
 esac
