@@ -20,7 +20,7 @@ import org.apache.pulsar.common.policies.data.OffloadPolicies;
 import org.apache.pulsar.common.policies.data.OffloadPoliciesImpl;
 
 /**
- * An offloader for tests, since Pulsar's own are in no package registry: a broker loads it as its driver aws-s3 and offloads
+ * An offloader for tests, which takes smaller blocks than Pulsar's own (PulsarJcloud.java): a broker loads it as its driver aws-s3 and offloads
  * ledgers through it in the format of Pulsar's offloaders. The bucket is a folder. It writes only: once BookKeeper has
  * dropped a ledger, the broker cannot read it.
  */
