@@ -93,7 +93,7 @@ func (m *mark) reached(_ context.Context, next record.Offset) (record.Offset, bo
 		m.since = time.Now()
 	case st.at.Ledger >= 0 && compareEntries(st.at, m.last) >= 0:
 		return next, true, nil
-	case st.k.Queued() == 0 && time.Since(m.since) > quiet:
+	case st.k.Queued() == 0 && time.Since(m.since) > p.s.quiet:
 		return next, true, nil
 	}
 	return 0, false, nil

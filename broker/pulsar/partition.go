@@ -162,26 +162,12 @@ func (p *partition) findBase(ctx context.Context) (record.Offset, error) {
 	if err := st.open(ctx); err != nil {
 		return 0, err
 	}
-	defer p.put(st)
-	_, any, err := st.k.Last(ctx)
-	if err != nil {
+	if err := st.begin(ctx); err != nil {
+		st.close()
 		return 0, err
 	}
-	if any {
-		wait, cancel := context.WithTimeout(ctx, quiet)
-		defer cancel()
-		d, err := st.k.Receive(wait)
-		if err == nil {
-			st.stash = &d
-			st.rebase(&d)
-			return st.next, nil
-		}
-		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
-			return 0, err
-		}
-	}
-	st.setBase(0) // there is nothing that one may see
-	return 0, nil
+	p.put(st)
+	return st.next, nil
 }
 
 // take gives the stream that stands at an offset, or makes one.

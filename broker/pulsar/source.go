@@ -23,7 +23,8 @@ type Source struct {
 	cfg    Config
 	feed   Feed
 	client *wire.Client // of a living Pulsar, for Hold; nil: there is none
-	news   news         // something came for one of the streams
+	quiet  time.Duration
+	news   news // something came for one of the streams
 
 	ctx  context.Context // ends with Close
 	stop context.CancelFunc
@@ -62,7 +63,7 @@ func OpenFeed(ctx context.Context, cfg Config, feed Feed) *Source {
 }
 
 func newSource(ctx context.Context, cfg Config, feed Feed) *Source {
-	s := &Source{cfg: cfg, feed: feed, parts: map[record.TopicPartition]*partition{}, count: map[string]int{}}
+	s := &Source{cfg: cfg, feed: feed, quiet: quiet, parts: map[record.TopicPartition]*partition{}, count: map[string]int{}}
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	return s
 }

@@ -168,7 +168,7 @@ func (st *stream) pass(ctx context.Context, last MessageID, at func(*wire.Delive
 	if err := st.open(ctx); err != nil {
 		return 0, false, err
 	}
-	wait, cancel := context.WithTimeout(ctx, quiet)
+	wait, cancel := context.WithTimeout(ctx, st.p.s.quiet)
 	defer cancel()
 	d, err := st.k.Receive(wait)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
@@ -300,6 +300,34 @@ func (st *stream) rebase(d *wire.Delivery) {
 		}
 	}
 	st.setBase(base)
+}
+
+// begin finds where to count from, of a stream from the oldest message on. A broker that has messages and sends none may
+// stand still: nothing is concluded from that, as the first message tells its own offset (I2).
+func (st *stream) begin(ctx context.Context) error {
+	last, any, err := st.k.Last(ctx)
+	if err != nil {
+		return err
+	}
+	if !any {
+		st.setBase(0)
+		return nil
+	}
+	wait, cancel := context.WithTimeout(ctx, st.p.s.quiet)
+	defer cancel()
+	d, err := st.k.Receive(wait)
+	switch {
+	case err == nil:
+		st.stash = &d
+		st.rebase(&d)
+		return nil
+	case !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil:
+		return err
+	case st.p.s.feed.Gapless(): // nothing will ever come
+		st.setBase(0)
+		return nil
+	}
+	return fmt.Errorf("%w: the oldest message of %s does not come, though %s is there", wire.ErrLost, st.p.tp, last)
 }
 
 func (st *stream) setBase(base record.Offset) {

@@ -31,6 +31,7 @@ type Broker struct {
 	mu     sync.Mutex
 	topics map[string]*topic
 	conns  map[*client]bool
+	still  bool // no messages are sent
 }
 
 type topic struct {
@@ -133,6 +134,16 @@ func (b *Broker) TrimAcked(name, subscription string) {
 		b.Trim(name, min(acked.Ledger+1, open))
 	} else {
 		b.Trim(name, min(acked.Ledger, open))
+	}
+}
+
+// Stall stops the sending of messages, or lets it go on: so does a broker whose bookies do not answer. All else is answered.
+func (b *Broker) Stall(on bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.still = on
+	for c := range b.conns {
+		c.push()
 	}
 }
 
@@ -270,6 +281,9 @@ func (c *client) answer(cmd uint64, body []byte) {
 
 // push sends what the readers have asked for. What they were at and is gone is passed over, as the real one does.
 func (c *client) push() {
+	if c.b.still {
+		return
+	}
 	for consumer, r := range c.readers {
 		for _, e := range r.p.entries {
 			if r.durable || r.credit <= 0 {
