@@ -249,3 +249,42 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("ListFlights beside a stream: %v", err)
 	}
 }
+
+// What a log keeps for itself, credentials of users among it, is shown to nobody who did not log in, by whatever call.
+func TestInternalTopicsAreNotShown(t *testing.T) {
+	r := newRig(t, flight.Config{})
+	r.append(0, 3)
+	const secret = "__ledgerlake_settings"
+	if _, err := r.log.CreateTopic(t.Context(), secret, broker.TopicConfig{Partitions: 1}); err != nil {
+		t.Fatal(err)
+	}
+	descriptors := []*aflight.FlightDescriptor{{Type: aflight.DescriptorPATH, Path: []string{secret}}}
+	for _, ticket := range []string{`{"topic":"__ledgerlake_settings"}`, `{"topic":"\u005f_ledgerlake_settings","follow":true}`, `{"topics":["__ledgerlake_settings"]}`,
+		`{"topics":["events","__ledgerlake_settings"],"order":"time"}`, `{"topic":"__not_there"}`} {
+		if _, _, err := r.get(ticket, 1); status.Code(err) != codes.NotFound {
+			t.Errorf("DoGet %s: %v", ticket, err)
+		}
+		descriptors = append(descriptors, &aflight.FlightDescriptor{Type: aflight.DescriptorCMD, Cmd: []byte(ticket)})
+	}
+	for _, d := range descriptors {
+		if _, err := r.client.GetFlightInfo(t.Context(), d); status.Code(err) != codes.NotFound {
+			t.Errorf("GetFlightInfo %v: %v", d, err)
+		}
+		if _, err := r.client.GetSchema(t.Context(), d); status.Code(err) != codes.NotFound {
+			t.Errorf("GetSchema %v: %v", d, err)
+		}
+	}
+	list, err := r.client.ListFlights(t.Context(), &aflight.Criteria{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		info, err := list.Recv()
+		if err == io.EOF {
+			break
+		}
+		if err != nil || info.FlightDescriptor.Path[0] != "events" {
+			t.Fatalf("listed: %v, %v", info, err)
+		}
+	}
+}

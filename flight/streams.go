@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/flight"
@@ -32,7 +31,7 @@ func (s *Server) ListFlights(_ *flight.Criteria, out flight.FlightService_ListFl
 		return statusOf(err)
 	}
 	for _, t := range infos {
-		if strings.HasPrefix(t.Name, "__") {
+		if broker.Internal(t.Name) {
 			continue
 		}
 		info, err := s.info(out.Context(), &flight.FlightDescriptor{Type: flight.DescriptorPATH, Path: []string{t.Name}}, Command{Topic: t.Name})
@@ -120,6 +119,9 @@ func (s *Server) schema(ctx context.Context, c Command) (*arrow.Schema, error) {
 }
 
 func (s *Server) open(ctx context.Context, c Command) (reader.Read, error) {
+	if err := broker.Shown(c.topics()...); err != nil {
+		return nil, err
+	}
 	return c.Open(ctx, c.topics(), func(topic string, cfg *reader.Config) {
 		if t, ok := s.cfg.Table(topic); ok {
 			cfg.Table = t

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/ledgerlake/ledgerlake/broker"
 )
 
 // Route is one entry of a file of streams: topics and the table that they fill. What it leaves out is as the flags of the
@@ -109,7 +111,7 @@ func Expand(routes []Route, topics []string) ([]Stream, error) {
 		r := &routes[i]
 		names := slices.Clone(r.Topics)
 		for _, t := range topics {
-			if r.pattern != nil && !strings.HasPrefix(t, "__") && r.pattern.MatchString(t) {
+			if r.pattern != nil && !broker.Internal(t) && r.pattern.MatchString(t) {
 				names = append(names, t)
 			}
 		}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ledgerlake/ledgerlake/broker"
 )
 
 // logCollector shows the bounds of log and lake to Prometheus.
@@ -69,8 +71,11 @@ func (c *logCollector) Collect(out chan<- prometheus.Metric) {
 		return
 	}
 	for _, info := range infos {
+		if broker.Internal(info.Name) {
+			continue
+		}
 		t, err := c.s.topicState(ctx, info.Name)
-		if err != nil || t.Internal {
+		if err != nil {
 			continue
 		}
 		for _, p := range t.Partitions {

@@ -41,6 +41,10 @@ func (s *Server) records(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, err)
 		return
 	}
+	if err := broker.Shown(topics...); err != nil {
+		fail(w, statusOf(err), err)
+		return
+	}
 	var gaps gaps
 	c, err := want.Open(r.Context(), topics, func(topic string, cfg *reader.Config) {
 		if t, ok := s.cfg.Table(topic); ok {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/ledgerlake/ledgerlake/broker"
@@ -26,7 +25,6 @@ type Status struct {
 // Topic is one topic and its table.
 type Topic struct {
 	Name       string      `json:"name"`
-	Internal   bool        `json:"internal,omitempty"`
 	Partitions []Partition `json:"partitions"`
 	Table      *Table      `json:"table"`             // null: nothing was tiered yet
 	Tiering    *Tiering    `json:"tiering"`           // null: nothing tiers it
@@ -89,6 +87,9 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	}
 	out := Status{Version: s.cfg.Version, Kafka: s.cfg.Kafka, Lake: s.cfg.Lake, Started: s.started, Topics: []Topic{}}
 	for _, info := range infos {
+		if broker.Internal(info.Name) {
+			continue
+		}
 		t, err := s.topicState(r.Context(), info.Name)
 		if errors.Is(err, broker.ErrUnknownTopic) {
 			continue // deleted meanwhile
@@ -103,6 +104,10 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) topic(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("topic")
+	if err := broker.Shown(name); err != nil {
+		fail(w, statusOf(err), err)
+		return
+	}
 	t, err := s.topicState(r.Context(), name)
 	if err == nil {
 		err = s.describe(r.Context(), name, &t)
@@ -119,7 +124,7 @@ func (s *Server) topic(w http.ResponseWriter, r *http.Request) {
 
 // topicState gives bounds and counters. With an error it holds what was found out before it.
 func (s *Server) topicState(ctx context.Context, name string) (Topic, error) {
-	t := Topic{Name: name, Internal: strings.HasPrefix(name, "__"), Partitions: []Partition{}}
+	t := Topic{Name: name, Partitions: []Partition{}}
 	parts, err := s.cfg.Engine.Partitions(ctx, name)
 	if err != nil {
 		return t, err

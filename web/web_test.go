@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/web"
 )
 
@@ -319,6 +320,39 @@ func TestPageIsWhole(t *testing.T) {
 		}
 		if resp, _ := r.get("/" + l[1]); resp.StatusCode != 200 {
 			t.Errorf("%s: status %d", l[1], resp.StatusCode)
+		}
+	}
+}
+
+// What a log keeps for itself, credentials of users among it, is shown to nobody who did not log in: not its records, alone or
+// beside those of others, not its state, not even that it is there.
+func TestInternalTopicsAreNotShown(t *testing.T) {
+	r := newRig(t, web.Config{})
+	r.append(0, 0, 3)
+	const secret, key = "__ledgerlake_settings", "StoredKey"
+	if _, err := r.log.CreateTopic(t.Context(), secret, broker.TopicConfig{Partitions: 1}); err != nil {
+		t.Fatal(err)
+	}
+	b := record.NewBuilder(record.None)
+	b.Append(1, nil, []byte(key), nil)
+	raw, err := b.Build(0)
+	if err == nil {
+		_, err = r.log.Append(t.Context(), record.TopicPartition{Topic: secret}, raw)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/v1/topics/" + secret, "/v1/topics/" + secret + "/records?from=earliest&until=now", "/v1/topics/%5F%5Fledgerlake_settings/records",
+		"/v1/records?topics=" + secret, "/v1/records?topics=events," + secret, "/v1/records?topics=%5f_ledgerlake_settings,events&order=time", "/v1/topics/__not_there/records"} {
+		for _, accept := range []string{"*/*", "text/event-stream"} {
+			if resp, body := r.get(path, "Accept", accept); resp.StatusCode != http.StatusNotFound || strings.Contains(body, key) {
+				t.Errorf("%s as %s: status %d, %s", path, accept, resp.StatusCode, body)
+			}
+		}
+	}
+	for _, path := range []string{"/v1/status", "/metrics"} {
+		if resp, body := r.get(path); resp.StatusCode != http.StatusOK || strings.Contains(body, secret) || !strings.Contains(body, "events") {
+			t.Errorf("%s: status %d, %s", path, resp.StatusCode, body)
 		}
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -372,7 +371,7 @@ func fillConfig(name string, cfg, def broker.TopicConfig) broker.TopicConfig {
 	setDefault(&cfg.MinCompactionLag, def.MinCompactionLag)
 	cfg.LogAppendTime = cfg.LogAppendTime || def.LogAppendTime
 	cfg.Compact = cfg.Compact || def.Compact
-	cfg.Tiered = cfg.Tiered || def.Tiered && !strings.HasPrefix(name, "__")
+	cfg.Tiered = cfg.Tiered || def.Tiered && !broker.Internal(name)
 	return cfg
 }
 

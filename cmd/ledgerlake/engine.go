@@ -186,7 +186,7 @@ func (e *engine) tables(ctx context.Context) ([]string, error) {
 	}
 	var urls []string
 	for _, info := range infos {
-		if !strings.HasPrefix(info.Name, "__") {
+		if !broker.Internal(info.Name) {
 			urls = append(urls, e.tableURL(info.Name), e.tableURL(info.Name)+"_dead_letters")
 		}
 	}

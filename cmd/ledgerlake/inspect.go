@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/record"
 )
@@ -270,7 +271,7 @@ func topicNames(dir string) ([]string, error) {
 	}
 	names := map[string]bool{}
 	for _, e := range entries {
-		if i := strings.LastIndexByte(e.Name(), '-'); e.IsDir() && i > 0 && !strings.HasPrefix(e.Name(), "__") {
+		if i := strings.LastIndexByte(e.Name(), '-'); e.IsDir() && i > 0 && !broker.Internal(e.Name()) {
 			names[e.Name()[:i]] = true
 		}
 	}

@@ -166,7 +166,7 @@ func (h pulsarHistory) Fetch(ctx context.Context, tp record.TopicPartition, from
 
 // Start is for wire.History. A table that cannot be opened now is not taken for none (I4).
 func (h pulsarHistory) Start(ctx context.Context, tp record.TopicPartition) (record.Offset, bool) {
-	if strings.HasPrefix(tp.Topic, "__") {
+	if broker.Internal(tp.Topic) {
 		return 0, false
 	}
 	if _, _, err := h.lake.End(ctx, h.full(tp), [16]byte{}, 0); err != nil {
@@ -177,7 +177,7 @@ func (h pulsarHistory) Start(ctx context.Context, tp record.TopicPartition) (rec
 
 // OffsetForTime is for wire.History.
 func (h pulsarHistory) OffsetForTime(ctx context.Context, tp record.TopicPartition, ms int64) (record.Offset, bool, error) {
-	if strings.HasPrefix(tp.Topic, "__") {
+	if broker.Internal(tp.Topic) {
 		return 0, false, nil
 	}
 	return h.lake.OffsetForTime(ctx, h.full(tp), ms)

@@ -296,7 +296,7 @@ func (t *tierers) table(topic string) (*table.Table, bool) {
 
 // opening says whether a topic is to have a table that is not open yet, as after a start of the program.
 func (t *tierers) opening(topic string) bool {
-	if strings.HasPrefix(topic, "__") {
+	if broker.Internal(topic) {
 		return false
 	}
 	_, open := t.table(topic)
@@ -314,7 +314,7 @@ func (t *tierers) watch(ctx context.Context, log broker.Log, every time.Duration
 			t.log.Error("list topics", "error", err)
 		}
 		for _, info := range infos {
-			if len(info.Name) > 1 && info.Name[:2] == "__" {
+			if broker.Internal(info.Name) {
 				continue
 			}
 			t.start(ctx, info.Name, info.Config.Partitions)

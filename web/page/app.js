@@ -169,7 +169,7 @@ function showDetails(box, topic) {
 async function refresh() {
   try {
     const status = await json("v1/status");
-    const topics = status.topics.filter((t) => !t.internal);
+    const topics = status.topics;
     $("offline").hidden = true;
     showEngine(status, topics);
     const names = new Set(topics.map((t) => t.name));

@@ -69,8 +69,6 @@ const listFor = 5 * time.Second
 // legal are the names that Kafka's clients take.
 var legal = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
 
-func internal(topic string) bool { return strings.HasPrefix(topic, "__") }
-
 // Full gives the name of a topic in Pulsar.
 func (l *Log) Full(topic string) string { return l.cfg.Namespace + "/" + topic }
 
@@ -86,7 +84,7 @@ func (l *Log) Topics(ctx context.Context) ([]broker.TopicInfo, error) {
 	}
 	var out []broker.TopicInfo
 	for _, t := range own {
-		if internal(t.Name) {
+		if broker.Internal(t.Name) {
 			out = append(out, t)
 		}
 	}
@@ -141,7 +139,7 @@ func (l *Log) look(ctx context.Context) (out []broker.TopicInfo, err error) {
 	}
 	for _, full := range all {
 		name := full[strings.LastIndexByte(full, '/')+1:]
-		if !legal.MatchString(name) || internal(name) {
+		if !legal.MatchString(name) || broker.Internal(name) {
 			if !l.told[full] {
 				l.told[full] = true
 				l.cfg.Logger.Warn("a topic of Pulsar is not shown: Kafka's clients take no such name", "topic", full)
@@ -184,7 +182,7 @@ func (l *Log) known(ctx context.Context, topic string) error {
 
 // Partitions gives the partitions of a topic.
 func (l *Log) Partitions(ctx context.Context, topic string) ([]int32, error) {
-	if internal(topic) {
+	if broker.Internal(topic) {
 		return l.cfg.Internal.Partitions(ctx, topic)
 	}
 	if err := l.known(ctx, topic); err != nil {
@@ -195,7 +193,7 @@ func (l *Log) Partitions(ctx context.Context, topic string) ([]int32, error) {
 
 // Bounds gives what is known without reading, as pulsar.Source does.
 func (l *Log) Bounds(ctx context.Context, tp record.TopicPartition) (broker.Bounds, error) {
-	if internal(tp.Topic) {
+	if broker.Internal(tp.Topic) {
 		return l.cfg.Internal.Bounds(ctx, tp)
 	}
 	if err := l.known(ctx, tp.Topic); err != nil {
@@ -207,7 +205,7 @@ func (l *Log) Bounds(ctx context.Context, tp record.TopicPartition) (broker.Boun
 
 // CountEnd reads on to the end as it is now.
 func (l *Log) CountEnd(ctx context.Context, tp record.TopicPartition) (record.Offset, error) {
-	if internal(tp.Topic) {
+	if broker.Internal(tp.Topic) {
 		return broker.StableEnd(ctx, l.cfg.Internal, tp)
 	}
 	if err := l.known(ctx, tp.Topic); err != nil {
@@ -219,7 +217,7 @@ func (l *Log) CountEnd(ctx context.Context, tp record.TopicPartition) (record.Of
 
 // OffsetForTime gives the first message at or behind a time, of those that are in no table.
 func (l *Log) OffsetForTime(ctx context.Context, tp record.TopicPartition, ms int64) (record.Offset, error) {
-	if internal(tp.Topic) {
+	if broker.Internal(tp.Topic) {
 		return l.cfg.Internal.OffsetForTime(ctx, tp, ms)
 	}
 	if err := l.known(ctx, tp.Topic); err != nil {
@@ -249,7 +247,7 @@ func (l *Log) Fetch(ctx context.Context, ranges []broker.FetchRange, opts broker
 	for i, r := range ranges {
 		out[i].TP = r.TP
 		switch {
-		case internal(r.TP.Topic):
+		case broker.Internal(r.TP.Topic):
 			got, err := l.cfg.Internal.Fetch(ctx, []broker.FetchRange{r}, broker.FetchOptions{MaxBytes: opts.MaxBytes, Isolation: opts.Isolation})
 			if err != nil {
 				return nil, err
@@ -333,7 +331,7 @@ func refuse(topic string) error {
 
 // CreateTopic makes internal topics alone.
 func (l *Log) CreateTopic(ctx context.Context, name string, cfg broker.TopicConfig) (broker.TopicInfo, error) {
-	if internal(name) {
+	if broker.Internal(name) {
 		return l.cfg.Internal.CreateTopic(ctx, name, cfg)
 	}
 	return broker.TopicInfo{}, refuse(name)
@@ -341,7 +339,7 @@ func (l *Log) CreateTopic(ctx context.Context, name string, cfg broker.TopicConf
 
 // DeleteTopic deletes internal topics alone.
 func (l *Log) DeleteTopic(ctx context.Context, name string) error {
-	if internal(name) {
+	if broker.Internal(name) {
 		return l.cfg.Internal.DeleteTopic(ctx, name)
 	}
 	return refuse(name)
@@ -349,7 +347,7 @@ func (l *Log) DeleteTopic(ctx context.Context, name string) error {
 
 // Append adds to internal topics alone.
 func (l *Log) Append(ctx context.Context, tp record.TopicPartition, batch []byte) (broker.AppendResult, error) {
-	if internal(tp.Topic) {
+	if broker.Internal(tp.Topic) {
 		return l.cfg.Internal.Append(ctx, tp, batch)
 	}
 	return broker.AppendResult{}, refuse(tp.Topic)
@@ -357,7 +355,7 @@ func (l *Log) Append(ctx context.Context, tp record.TopicPartition, batch []byte
 
 // DeleteRecords works on internal topics alone.
 func (l *Log) DeleteRecords(ctx context.Context, tp record.TopicPartition, before record.Offset) (record.Offset, error) {
-	if internal(tp.Topic) {
+	if broker.Internal(tp.Topic) {
 		return l.cfg.Internal.DeleteRecords(ctx, tp, before)
 	}
 	return 0, refuse(tp.Topic)
