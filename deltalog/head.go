@@ -64,23 +64,48 @@ func (l *Log) look(ctx context.Context) (*listing, error) {
 	return found, nil
 }
 
-// replaced says, as a *ReplacedError, that the newest version of a state, a commit, is still there with other content. A
-// table that was made again, or cleaned up behind our back, is no such case.
-func (l *Log) replaced(ctx context.Context, was *state) error {
-	h := was.head
-	if h.key != commitName(was.version) || h.sum == [sha256.Size]byte{} || was.metadata == nil {
+// suspect is the newest version of a state that was dropped: a commit, which must still be what it was (I5).
+type suspect struct {
+	version Version
+	head    head
+	table   string // metaData.id
+}
+
+// suspectOf gives nil for a state whose newest file cannot be known again by its content.
+func suspectOf(s *state) *suspect {
+	if h := s.head; h.key != commitName(s.version) || h.sum == [sha256.Size]byte{} || s.metadata == nil {
 		return nil
 	}
-	data, err := l.store.Get(ctx, h.key)
-	if err != nil || sha256.Sum256(data) == h.sum {
+	return &suspect{version: s.version, head: s.head, table: s.metadata.ID}
+}
+
+// changed gives what is now in the place of the suspect version, nil when it is as it was or not there (the log was cleaned
+// up, or the table dropped). While the store does not say, nothing must go on: the suspicion stays. The caller holds l.io.
+func (l *Log) changed(ctx context.Context) ([]byte, error) {
+	if l.suspect == nil {
+		return nil, nil
+	}
+	key := l.suspect.head.key
+	data, err := l.store.Get(ctx, key)
+	switch {
+	case errors.Is(err, objstore.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read commit %s again, which may have been replaced: %w", key, err)
+	case sha256.Sum256(data) == l.suspect.head.sum:
+		return nil, nil
+	}
+	return data, nil
+}
+
+// replacedBy gives the *ReplacedError for what changed gave, nil when a table that was made again explains it. The state
+// must have been loaded after that, so that it is of the table that the data is of, or of a later one.
+func (x *suspect) replacedBy(data []byte, now *state) error {
+	if data == nil || now.metadata.ID != x.table {
 		return nil
 	}
-	now, err := load(ctx, l.store, was.version, true)
-	if err != nil || now.metadata.ID != was.metadata.ID {
-		return nil
-	}
-	out := &ReplacedError{Version: was.version}
-	if a, err := parseCommit(data, h.key); err == nil && a.info != nil {
+	out := &ReplacedError{Version: x.version}
+	if a, err := parseCommit(data, x.head.key); err == nil && a.info != nil {
 		out.By = a.info.EngineInfo
 	}
 	return out

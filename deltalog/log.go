@@ -21,8 +21,9 @@ type Log struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup // background checkpoints
 
-	io    chan struct{} // held while state is read, replayed or replaced, over calls to the store
-	state *state
+	io      chan struct{} // held while state is read, replayed or replaced, over calls to the store
+	state   *state
+	suspect *suspect // of the last state that was dropped, until the store has said what became of its newest version
 
 	mu           sync.Mutex // guards what follows; never held over calls to the store
 	snap         *Snapshot  // of state, nil while that moves on
@@ -184,38 +185,40 @@ func (l *Log) refresh(ctx context.Context) (*Snapshot, error) {
 	if _, closed := l.current(); closed {
 		return nil, ErrClosed
 	}
-	var replaced error
-	if was := l.state; was != nil {
+	if l.state != nil {
 		err := l.advance(ctx)
 		if err == nil {
 			return l.cut(), nil
 		}
-		if l.drop(); ctx.Err() != nil {
-			return nil, err
-		}
 		var u *UnsupportedError
-		if errors.As(err, &u) {
+		if l.drop(); ctx.Err() != nil || errors.As(err, &u) {
 			return nil, err
 		}
-		if replaced = l.replaced(ctx, was); replaced != nil {
-			l.cfg.Logger.Error("a version of the table was replaced", "table", l.store.URL(), "error", replaced)
-		}
+	}
+	now, err := l.changed(ctx)
+	if err != nil {
+		return nil, err
 	}
 	s, err := load(ctx, l.store, -1, l.cfg.NoFiles)
 	if err != nil {
 		return nil, err
 	}
+	replaced := l.suspect.replacedBy(now, s)
 	l.sawCheckpoint(s.base)
-	l.state = s
+	l.state, l.suspect = s, nil
 	if replaced != nil { // once: whoever asks again goes on with what is there now
+		l.cfg.Logger.Error("a version of the table was replaced", "table", l.store.URL(), "error", replaced)
 		return nil, replaced
 	}
 	return l.cut(), nil
 }
 
 // drop forgets a state that may have stopped half-way, or be that of a table which is gone, with all that was
-// known of its versions. The caller holds l.io.
+// known of its versions, but for what shows whether the newest of them was replaced. The caller holds l.io.
 func (l *Log) drop() {
+	if l.state != nil {
+		l.suspect = suspectOf(l.state)
+	}
 	l.state = nil
 	l.mu.Lock()
 	defer l.mu.Unlock()
