@@ -217,7 +217,7 @@ func FuzzParsePageIndex(f *testing.F) {
 	x.appendOffsets(&t, 4)
 	f.Add(slices.Clone(t.b))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if p := parseOffsets(b); p != nil && len(p.at) > len(b) {
+		if p := parseOffsets(b, int64(len(b))); p != nil && len(p.at) > len(b) {
 			t.Fatalf("%d pages in %d bytes", len(p.at), len(b))
 		}
 		for _, width := range []int{0, 8} {

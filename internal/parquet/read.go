@@ -185,7 +185,7 @@ func (o *opener) leaf(sf *pqarrow.SchemaField) (*leafReader, error) {
 		l.pages.ahead = o.opts.Ahead
 	}
 	if o.opts.Index != nil && l.maxRep == 0 {
-		if l.inFile, err = o.opts.Index.Pages(o.group, sf.ColIndex); err != nil {
+		if l.inFile, err = o.opts.Index.places(o.group, sf.ColIndex); err != nil {
 			return nil, err
 		}
 		if l.inFile != nil && l.slots != o.rg.NumRows() {

@@ -9,17 +9,30 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 )
 
-// mostIndex bounds what is read of a page index at once.
-const mostIndex = 64 << 20
+// Bounds of what a page index may ask for; beyond them it counts as missing.
+const (
+	mostIndex   = 64 << 20 // bytes that are read at once of our own files, whose index is one piece
+	mostForeign = 4 << 20  // bytes that are read at once of others, where each leaf of a row group has its own
+	mostPages   = 32 << 20 // bytes that all that is kept of a row group takes
+
+	smallestPage  = 8 // bytes of a page at least, with its header
+	smallestPlace = 7 // bytes of a page in an OffsetIndex at least: three fields and the end of a struct
+	smallestLimit = 3 // bytes of a page in a ColumnIndex at least, one in each list
+)
 
 // Index is the page index of a file. What it holds is advice: a reader without it reads more. So whatever of it cannot
-// be what the format says counts as missing; of files that this package wrote all of it, unless its checksum is right.
+// be what the format says counts as missing; of files that this package wrote all of it, unless its checksum is right. It is for one goroutine.
 type Index struct {
 	src    Source
 	footer *metadata.FileMetaData
 	whole  []byte // of our own files, from at on
 	at     int64
 	own    bool
+
+	// What is known of the leaves of the row group that was asked for last. An entry may be nil.
+	group  int
+	leaves map[int]*Pages
+	room   int64 // of mostPages
 }
 
 // ReadIndex looks for the page index of a file. The error is that of the source.
@@ -45,7 +58,11 @@ func ReadIndex(src Source, footer *metadata.FileMetaData) (*Index, error) {
 }
 
 func (x *Index) plausible(at, size int64) bool {
-	return at > 0 && size > 0 && size <= mostIndex && at <= x.src.Size() && size <= x.src.Size()-at
+	most := int64(mostForeign)
+	if x.own {
+		most = mostIndex
+	}
+	return at > 0 && size > 0 && size <= most && at <= x.src.Size() && size <= x.src.Size()-at
 }
 
 func (x *Index) read(at, size int64) ([]byte, error) {
@@ -76,7 +93,14 @@ type Pages struct {
 	Limits []PageLimits // of each; nil when they are not known
 	at     []int64      // of the file
 	size   []int64      // bytes, with the header
+	looked bool         // for Limits
 }
+
+// Bytes of memory for each page.
+const (
+	placeBytes = 3 * 8
+	limitBytes = 64
+)
 
 // PageLimits are what is known of the values of a page.
 type PageLimits struct {
@@ -89,27 +113,76 @@ type PageLimits struct {
 func (p *Pages) Len() int { return len(p.at) }
 
 // Pages gives those of a leaf, nil when nothing is known of them. The error is that of the source. What it gives shares
-// memory with the Index.
+// memory with the Index, which keeps it until it is asked for another row group.
 func (x *Index) Pages(group, leaf int) (*Pages, error) {
+	p, err := x.places(group, leaf)
+	if p == nil || err != nil || p.looked {
+		return p, err
+	}
+	p.looked = true
+	chunk, err := x.footer.RowGroup(group).ColumnChunk(leaf)
+	if err != nil {
+		return p, nil
+	}
+	at := chunk.GetColumnIndexLocation()
+	if at == nil || !x.take(int64(p.Len()), limitBytes, x.shared(at)) {
+		return p, nil
+	}
+	limits, err := x.part(at)
+	if limits == nil || err != nil {
+		p.looked = err == nil
+		return p, err
+	}
+	p.Limits = parseColumn(limits, p.Len(), fixedWidth(x.footer.Schema.Column(leaf).PhysicalType(), x.footer.Schema.Column(leaf).TypeLength()))
+	return p, nil
+}
+
+// places is Pages without a look for their limits.
+func (x *Index) places(group, leaf int) (*Pages, error) {
+	if x.leaves == nil || x.group != group {
+		x.group, x.leaves, x.room = group, map[int]*Pages{}, mostPages
+	}
+	if p, ok := x.leaves[leaf]; ok {
+		return p, nil
+	}
 	rg := x.footer.RowGroup(group)
 	chunk, err := rg.ColumnChunk(leaf)
 	if err != nil {
 		return nil, nil // whoever reads it says so
 	}
-	places, err := x.part(chunk.GetOffsetIndexLocation())
-	if places == nil || err != nil {
+	b, err := x.part(chunk.GetOffsetIndexLocation())
+	if err != nil {
 		return nil, err
 	}
-	p := parseOffsets(places)
-	if p == nil || !p.fits(rg.NumRows(), chunk) {
-		return nil, nil
+	var p *Pages
+	if b != nil {
+		most := min(rg.NumRows(), chunk.TotalCompressedSize()/smallestPage, x.room/placeBytes)
+		if p = parseOffsets(b, most); p != nil && !p.fits(rg.NumRows(), chunk) {
+			p = nil
+		}
 	}
-	limits, err := x.part(chunk.GetColumnIndexLocation())
-	if limits == nil || err != nil {
-		return p, err
+	if p != nil {
+		x.take(int64(p.Len()), placeBytes, 0)
 	}
-	p.Limits = parseColumn(limits, p.Len(), fixedWidth(x.footer.Schema.Column(leaf).PhysicalType(), x.footer.Schema.Column(leaf).TypeLength()))
+	x.leaves[leaf] = p
 	return p, nil
+}
+
+// shared is how much memory the limits of pages keep that are at a place, which for our own files is there anyway.
+func (x *Index) shared(l *metadata.IndexLocation) int64 {
+	if x.own {
+		return 0
+	}
+	return int64(max(0, l.Length))
+}
+
+// take says whether there is room for n elements of a size and some bytes more, and takes it.
+func (x *Index) take(n, size, more int64) bool {
+	if n*size > x.room-more {
+		return false
+	}
+	x.room -= n*size + more
+	return true
 }
 
 // fits says whether the pages are such as a chunk of so many rows can have, and sets where they end.
@@ -132,8 +205,8 @@ func (p *Pages) fits(rows int64, chunk *metadata.ColumnChunkMetaData) bool {
 	return p.First[0] == 0
 }
 
-// parseOffsets reads an OffsetIndex; nil when it is none.
-func parseOffsets(b []byte) *Pages {
+// parseOffsets reads an OffsetIndex; nil when it is none, or one of more pages than there can be.
+func parseOffsets(b []byte, most int64) *Pages {
 	t, p := thriftReader{b: b}, &Pages{}
 	t.fields(0, func(id int, typ byte) {
 		if id != 1 || typ != thriftList || p.at != nil {
@@ -141,6 +214,10 @@ func parseOffsets(b []byte) *Pages {
 			return
 		}
 		n := t.list(thriftStruct)
+		if int64(n) > min(most, int64(len(b)-t.at)/smallestPlace) { // before memory is taken for them
+			t.fail(damaged("an offset index of %d pages, in %d bytes", n, len(b)))
+			return
+		}
 		p.at, p.size, p.First = make([]int64, n), make([]int64, n), make([]int64, n, n+1)
 		for i := range n {
 			t.fields(2, func(id int, typ byte) {
@@ -165,6 +242,9 @@ func parseOffsets(b []byte) *Pages {
 
 // parseColumn reads a ColumnIndex of n pages, whose values have a width or, where that is 0, any; nil when it is none.
 func parseColumn(b []byte, n, width int) []PageLimits {
+	if n > len(b)/smallestLimit {
+		return nil
+	}
 	t, out := thriftReader{b: b}, make([]PageLimits, n)
 	have := map[int]bool{}
 	for i := range out {
