@@ -20,7 +20,8 @@ type groupRows struct {
 	at    int64 // row of the group that comes next
 	own   *parquet.GroupReader
 	lib   pqarrow.RecordReader
-	drop  int64 // rows of the library's to drop first
+	rest  arrow.RecordBatch // of the library's, not yet given
+	drop  int64             // rows of the library's to drop first
 }
 
 // nearPiece is how much of a column is read at once where that costs little: it is still in the processor's cache when it
@@ -63,9 +64,8 @@ func (g *groupRows) skipTo(row int64) error {
 		}
 		return g.instead(err)
 	}
-	g.lib.Release()
-	g.lib, g.drop = nil, 0
-	return g.useLibrary()
+	g.drop += n // a new reader would decode again what lies before
+	return nil
 }
 
 // instead turns to the library when our decoder could not go on for want of knowledge.
@@ -93,7 +93,7 @@ func (g *groupRows) useLibrary() (err error) {
 	return g.lib.SeekToRow(g.at)
 }
 
-// next gives the next rows, at most that many; the library may give a few more. The caller releases them.
+// next gives the next rows, at most that many. The caller releases them.
 func (g *groupRows) next(most int64) (arrow.RecordBatch, error) {
 	if g.own != nil {
 		cols, n, err := g.own.Next(int(most))
@@ -105,19 +105,44 @@ func (g *groupRows) next(most int64) (arrow.RecordBatch, error) {
 			return nil, err
 		}
 	}
-	for g.lib.Next() {
-		rb := g.lib.RecordBatch()
-		drop := min(rb.NumRows(), g.drop)
-		g.drop -= drop
-		if n := rb.NumRows(); n > drop {
-			g.at += n - drop
-			return rb.NewSlice(drop, n), nil
+	return g.fromLibrary(most)
+}
+
+// fromLibrary gives the next rows of the library's, whose batches may have more than were asked for.
+func (g *groupRows) fromLibrary(most int64) (arrow.RecordBatch, error) {
+	for {
+		if g.rest == nil {
+			if !g.lib.Next() {
+				if err := g.lib.Err(); err != nil && !errors.Is(err, io.EOF) {
+					return nil, err
+				}
+				return nil, io.ErrUnexpectedEOF
+			}
+			g.rest = g.lib.RecordBatch()
+			g.rest.Retain()
 		}
+		if n := g.rest.NumRows(); g.drop >= n {
+			g.drop -= n
+			g.use(n)
+			continue
+		}
+		to := min(g.rest.NumRows(), g.drop+most)
+		out := g.rest.NewSlice(g.drop, to)
+		g.use(to)
+		g.drop = 0
+		g.at += out.NumRows()
+		return out, nil
 	}
-	if err := g.lib.Err(); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+}
+
+// use lets go of the first n rows of the rest.
+func (g *groupRows) use(n int64) {
+	old := g.rest
+	g.rest = nil
+	if n < old.NumRows() {
+		g.rest = old.NewSlice(n, old.NumRows())
 	}
-	return nil, io.ErrUnexpectedEOF
+	old.Release()
 }
 
 func recordBatch(schema *arrow.Schema, cols []arrow.ArrayData, n int) arrow.RecordBatch {
@@ -134,6 +159,10 @@ func (g *groupRows) release() {
 	if g.own != nil {
 		g.own.Release()
 		g.own = nil
+	}
+	if g.rest != nil {
+		g.rest.Release()
+		g.rest = nil
 	}
 	if g.lib != nil {
 		g.lib.Release()
