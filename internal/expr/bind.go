@@ -16,6 +16,7 @@ type Bound struct {
 	root    node
 	typ     typ
 	columns []int
+	held    int // values that an evaluation keeps for it
 }
 
 // node gives the value for the row at hand.
@@ -37,7 +38,7 @@ func (e *Expr) Bind(schema *arrow.Schema) (*Bound, error) {
 		return nil, err
 	}
 	slices.Sort(b.columns)
-	return &Bound{text: e.text, root: n, typ: t, columns: slices.Compact(b.columns)}, nil
+	return &Bound{text: e.text, root: n, typ: t, columns: slices.Compact(b.columns), held: b.held}, nil
 }
 
 // Condition binds an expression that is true or not.
@@ -52,9 +53,15 @@ func (e *Expr) Condition(schema *arrow.Schema) (*Bound, error) {
 type binder struct {
 	schema  *arrow.Schema
 	columns []int
+	nodes   int
+	held    int
 }
 
+// bind binds each node of the tree once, so that its work, and that of a row, grow with the text alone.
 func (b *binder) bind(n *syntax) (node, typ, error) {
+	if b.nodes++; b.nodes > maxNodes {
+		return nil, typ{}, fmt.Errorf("%w: it has more than %d operators, functions, columns and literals", ErrUnsupported, maxNodes)
+	}
 	switch n.op {
 	case "lit":
 		return literal(n)
@@ -75,14 +82,16 @@ func (b *binder) bind(n *syntax) (node, typ, error) {
 		return comparison(n.op, args, types)
 	case "in":
 		return membership(args, types)
-	case "isnull", "isnotnull":
-		if len(args) == 1 {
-			return &nullTest{args[0], n.op == "isnull"}, boolType, nil
-		}
+	case "between":
+		return b.between(args, types)
+	case "isnull":
+		return &nullTest{args[0], true}, boolType, nil
 	case "like":
 		return likes(args, types)
 	case "case":
 		return cases(args, types)
+	case "switch":
+		return b.switched(args, types)
 	case "cast":
 		to, err := typeNamed(n.sort)
 		if err != nil {
@@ -91,8 +100,10 @@ func (b *binder) bind(n *syntax) (node, typ, error) {
 		return castTo(args[0], types[0], to)
 	case "+", "-", "*", "/", "%", "div", "negative":
 		return arithmetic(n.op, args, types)
+	case "||":
+		return concatenated(args, types)
 	}
-	return function(n.op, args, types)
+	return b.function(n.name, args, types)
 }
 
 // literal reads a literal.

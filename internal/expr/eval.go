@@ -12,6 +12,8 @@ import (
 type Evaluation struct {
 	cols []arrow.Array // by the numbers of the schema; nil where no expression looks
 	row  int
+	held []value // by the numbers of held nodes
+	made int     // bytes of the texts that were made for the row
 	err  error
 }
 
@@ -25,7 +27,10 @@ func (e *Evaluation) True(b *Bound, row int) (bool, error) {
 }
 
 func (e *Evaluation) value(b *Bound, row int) (value, error) {
-	e.row, e.err = row, nil
+	e.row, e.made, e.err = row, 0, nil
+	if len(e.held) < b.held {
+		e.held = make([]value, b.held)
+	}
 	v := b.root.eval(e)
 	return v, e.err
 }
@@ -36,6 +41,15 @@ func (e *Evaluation) fail(format string, args ...any) value {
 		e.err = fmt.Errorf(format, args...)
 	}
 	return none
+}
+
+// makes notes that a text of n bytes is to be made, and fails when that is too much: a rule may name a text often.
+func (e *Evaluation) makes(n int) bool {
+	if e.made += n; e.made > maxMade {
+		e.fail("it makes texts of more than %d MiB", maxMade>>20)
+		return false
+	}
+	return true
 }
 
 // fold evaluates what depends on no column.

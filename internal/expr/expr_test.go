@@ -202,9 +202,109 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// The words of operators are no functions, and functions count their arguments.
+func TestArgumentsCounted(t *testing.T) {
+	for _, name := range []string{"and", "or", "not", "in", "like", "div", "negative", "case", "switch", "between", "lit", "col", "call", "cast", "isnull", "isnotnull", "abs",
+		"isnan", "if", "nullif", "ifnull", "nvl", "coalesce", "date", "to_date", "date_trunc", "date_format", "year", "hour", "length", "contains", "trim", "upper", "substring"} {
+		for _, args := range []string{"", "i, i, i, i", "b, b, b, b", "s, 'a', 'b', 'c'"} {
+			text := name + "(" + args + ") IS NULL"
+			if name == "coalesce" && args != "" {
+				continue // any number but none
+			}
+			if _, err := condition(text); !errors.Is(err, ErrUnsupported) {
+				t.Errorf("%s: %v, want a refusal", text, err)
+			}
+		}
+	}
+	for _, text := range []string{"and(b)", "and(b, b)", "or(true)", "like(s)", "like(s, 'a')", "div(i) > 1", "div(i, 2) > 1", "negative(i) > 1", "in(i)", "in(i, 1)", "col(i)", "lit(i)", "case(b)", "NOT(b) AND not(b, b)"} {
+		if _, err := condition(text); !errors.Is(err, ErrUnsupported) {
+			t.Errorf("%s: %v, want a refusal", text, err)
+		}
+	}
+}
+
+// nested puts a text in the place of X in another, many times.
+func nested(inner, outer string, times int) string {
+	for range times {
+		inner = strings.Replace(outer, "X", inner, 1)
+	}
+	return inner
+}
+
+// I8: an operand that is looked at several times is evaluated once, so nesting does not multiply the work. Here a second
+// time per level would be 2^35 and more.
+func TestOperandsOnce(t *testing.T) {
+	cols, rows := testColumns(t)
+	for text, want := range map[string]string{
+		nested("(i < 0)", "(X BETWEEN true AND true)", 60):                                   "false true null false true false false",
+		nested("(i + 0)", "nullif(X, 12)", 60) + " > 0":                                      "true false null true false null false",
+		nested("(i + 0)", "(CASE X WHEN -1 THEN 12 WHEN 0 THEN 1 END)", 1) + " > 1":          "null true null null null null false",
+		nested("(b AND true)", "(CASE X WHEN true THEN true WHEN false THEN false END)", 35): "true false null true false true null",
+		"(i + 0) BETWEEN (l BETWEEN 0 AND 5)::int AND (i + 0 BETWEEN 0 AND 1)::int + 11":     "true false null false false false false",
+	} {
+		b, err := condition(text)
+		if err != nil {
+			t.Errorf("%.80s: %v", text, err)
+			continue
+		}
+		e, got := On(cols), make([]string, rows)
+		for row := range rows {
+			v, err := e.value(b, row)
+			switch {
+			case err != nil:
+				got[row] = "error"
+			case v.null:
+				got[row] = "null"
+			default:
+				got[row] = map[bool]string{true: "true", false: "false"}[v.i == 1]
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%.80s: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// I8: what one expression, and one row of it, may cost is bounded.
+func TestBudgets(t *testing.T) {
+	if _, err := condition("i IN (" + strings.Repeat("1,", maxNodes) + "1)"); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "more than 10000") {
+		t.Errorf("many nodes: %v", err)
+	}
+	schema := arrow.NewSchema([]arrow.Field{{Name: "s", Type: arrow.BinaryTypes.String}}, nil)
+	texts := array.NewStringBuilder(memory.DefaultAllocator)
+	defer texts.Release()
+	texts.AppendValues([]string{strings.Repeat("x", 1<<20), "x"}, nil)
+	column := texts.NewArray()
+	defer column.Release()
+	for text, fails := range map[string]bool{
+		"concat(s" + strings.Repeat(",s", 20) + ") = ''":                false,
+		"concat(s" + strings.Repeat(",s", 100) + ") = ''":               true,
+		nested("s", "(X || s)", 50) + " = ''":                           true,
+		"'' IN ('x'" + strings.Repeat(",upper(s)", 100) + ")":           true,
+		"'' IN ('x'" + strings.Repeat(",substring(s, 1, 1)", 100) + ")": true,
+	} {
+		parsed, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := parsed.Condition(schema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := On([]arrow.Array{column})
+		if _, err := e.True(b, 0); (err != nil) != fails || fails && !strings.Contains(err.Error(), "more than 64 MiB") {
+			t.Errorf("%.40s: %v, want an error: %t", text, err, fails)
+		}
+		if _, err := e.True(b, 1); err != nil { // the next row has all of it again
+			t.Errorf("%.40s of a short text: %v", text, err)
+		}
+	}
+}
+
 // I8: any text is an expression or a refusal, and has an answer or an error for every row.
 func FuzzCondition(f *testing.F) {
-	for _, s := range []string{"i > 0 AND s LIKE '%a_'", "CASE WHEN b THEN n * 2 END = 1.5", "CAST(s AS INT) IN (1, null)", "substring(s, l, i) = date_format(t, 'yyyy')", "st.b.c || 'x' <=> null", "-i % 0 BETWEEN 1 AND d"} {
+	for _, s := range []string{"i > 0 AND s LIKE '%a_'", "CASE WHEN b THEN n * 2 END = 1.5", "CAST(s AS INT) IN (1, null)", "substring(s, l, i) = date_format(t, 'yyyy')", "st.b.c || 'x' <=> null", "-i % 0 BETWEEN 1 AND d", "and(b)", "negative()",
+		"CASE nullif(i + 1, 2) WHEN 1 THEN true ELSE (i + 1 BETWEEN 1 AND 2) BETWEEN b AND true END", "upper(concat(s, s)) LIKE CAST(null AS string)"} {
 		f.Add(s)
 	}
 	cols, rows := testColumns(f)

@@ -81,12 +81,18 @@ func ascii(f func(string) string) func(*Evaluation, []value) value {
 				return e.fail("upper and lower of %q, which is not ASCII", a[0].s)
 			}
 		}
+		if !e.makes(len(a[0].s)) {
+			return none
+		}
 		return value{s: f(a[0].s)}
 	}
 }
 
 // substring counts characters from 1, and from the end when it is negative.
-func substring(_ *Evaluation, a []value) value {
+func substring(e *Evaluation, a []value) value {
+	if !e.makes(len(a[0].s)) {
+		return none
+	}
 	runes := []rune(a[0].s)
 	n, from, count := int64(len(runes)), a[1].i, int64(math.MaxInt32)
 	if len(a) == 3 {
@@ -106,8 +112,13 @@ func substring(_ *Evaluation, a []value) value {
 	return value{s: string(runes[from:to])}
 }
 
-func function(name string, args []node, types []typ) (node, typ, error) {
+// function binds a call.
+func (b *binder) function(name string, args []node, types []typ) (node, typ, error) {
 	switch name {
+	case "isnull", "isnotnull":
+		if len(args) == 1 {
+			return &nullTest{args[0], name == "isnull"}, boolType, nil
+		}
 	case "coalesce", "ifnull", "nvl":
 		if len(args) == 0 || name != "coalesce" && len(args) != 2 {
 			break
@@ -118,8 +129,9 @@ func function(name string, args []node, types []typ) (node, typ, error) {
 		if len(args) != 2 {
 			break
 		}
-		eq, _, err := comparison("=", args, types)
-		return &caseOf{when: []node{eq}, then: []node{constant(none), args[0]}}, types[0], err
+		x, keep := b.hold(args[0])
+		eq, _, err := comparison("=", []node{x, args[1]}, types)
+		return keep(&caseOf{when: []node{eq}, then: []node{constant(none), x}}), types[0], err
 	case "if":
 		if len(args) != 3 || types[0].sort != boolean {
 			break
@@ -142,13 +154,20 @@ func function(name string, args []node, types []typ) (node, typ, error) {
 		if len(args) == 1 {
 			return castTo(args[0], types[0], dateType)
 		}
-	case "concat", "||":
+	case "concat":
 		return concatenated(args, types)
 	case "date_trunc":
 		return truncated(args, types)
 	case "date_format":
 		return formatted(args, types)
+	default:
+		return listed(name, args, types)
 	}
+	return nil, typ{}, fmt.Errorf("%w: %s with %d arguments of these types", ErrUnsupported, name, len(args))
+}
+
+// listed is a function that functions() lists.
+func listed(name string, args []node, types []typ) (node, typ, error) {
 	d, ok := functions(name)
 	if !ok {
 		return nil, typ{}, fmt.Errorf("%w: the function or operator %s", ErrUnsupported, name)
@@ -228,7 +247,7 @@ func (n *concat) eval(e *Evaluation) value {
 	var b strings.Builder
 	for _, a := range n.args {
 		v := a.eval(e)
-		if v.null {
+		if v.null || !e.makes(len(v.s)) {
 			return none
 		}
 		b.WriteString(v.s)

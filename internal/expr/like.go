@@ -11,6 +11,9 @@ func likes(args []node, types []typ) (node, typ, error) {
 	if !ok || types[0].sort != text && types[0].sort != null || types[1].sort != text {
 		return nil, typ{}, fmt.Errorf("%w: LIKE of a %s, or with a pattern that is no text", ErrUnsupported, types[0])
 	}
+	if pattern.null {
+		return pattern, boolType, nil
+	}
 	n := &like{x: args[0]}
 	for s := pattern.s; s != ""; {
 		r, size := utf8.DecodeRuneInString(s)

@@ -17,7 +17,8 @@ func (e *Expr) String() string { return e.text }
 
 // syntax is a node as it was written: an operator or function with what it is applied to, a literal, or a column.
 type syntax struct {
-	op   string // "lit", "col", "cast", or the operator's or function's name in lower case
+	op   string // of this package alone: a word of the text never becomes one
+	name string // of a function that is called, in lower case
 	args []*syntax
 	lit  token
 	sort string   // of a literal: number, text, true, false, null, date, timestamp, timestamp_ntz; of a cast: the type
@@ -172,7 +173,7 @@ func (p *parser) predicate() (*syntax, error) {
 			return nil, p.unexpected(p.peek())
 		}
 		high, err := p.sum()
-		return negated(call("and", call(">=", x, low), call("<=", x, high)), not), err
+		return negated(call("between", x, low, high), not), err
 	case p.word("LIKE"):
 		pattern, err := p.sum()
 		if err == nil && p.word("ESCAPE") {
@@ -327,7 +328,7 @@ func (p *parser) named(t token) (*syntax, error) {
 			return p.cast()
 		}
 		args, err := p.list()
-		return &syntax{op: low, args: args}, err
+		return &syntax{op: "call", name: low, args: args}, err
 	}
 	return p.column(t)
 }
@@ -386,27 +387,27 @@ func (p *parser) typeName() (string, error) {
 	}
 }
 
-// cases reads CASE [x] WHEN a THEN b ... [ELSE c] END: its arguments are a, b, ..., c.
+// cases reads CASE [x] WHEN a THEN b ... [ELSE c] END: the arguments are a, b, ..., c of "case", and x, a, b, ..., c of
+// "switch".
 func (p *parser) cases() (*syntax, error) {
 	up, err := p.deeper()
 	if err != nil {
 		return nil, err
 	}
 	defer up()
-	var of *syntax
+	out := call("case")
 	if t := p.peek(); t.kind != kindWord || !strings.EqualFold(t.text, "when") {
-		if of, err = p.or(); err != nil {
+		of, err := p.or()
+		if err != nil {
 			return nil, err
 		}
+		out = call("switch", of)
 	}
-	out := call("case")
+	branches := 0
 	for p.word("WHEN") {
 		when, err := p.or()
 		if err != nil {
 			return nil, err
-		}
-		if of != nil {
-			when = call("=", of, when)
 		}
 		if !p.word("THEN") {
 			return nil, p.unexpected(p.peek())
@@ -416,6 +417,7 @@ func (p *parser) cases() (*syntax, error) {
 			return nil, err
 		}
 		out.args = append(out.args, when, then)
+		branches++
 	}
 	last := &syntax{op: "lit", sort: "null"}
 	if p.word("ELSE") {
@@ -424,7 +426,7 @@ func (p *parser) cases() (*syntax, error) {
 		}
 	}
 	out.args = append(out.args, last)
-	if !p.word("END") || len(out.args) < 3 {
+	if !p.word("END") || branches == 0 {
 		return nil, p.unexpected(p.peek())
 	}
 	return out, nil

@@ -15,6 +15,8 @@ var ErrUnsupported = errors.New("cannot be evaluated")
 const (
 	maxText  = 64 << 10 // of an expression (I8)
 	maxDepth = 200      // of its tree
+	maxNodes = 10_000   // in its tree
+	maxMade  = 64 << 20 // bytes of the texts that are made for one row
 )
 
 type kind int8
