@@ -71,9 +71,7 @@ func (c *columnWriter) add(a *Add) error {
 		f.some(a.Stats)
 	}
 	if c.plan != nil {
-		if err := f.structs(c.plan, a); err != nil {
-			return err
-		}
+		f.structs(c.plan, a)
 	}
 	return c.done()
 }

@@ -2,7 +2,6 @@ package deltalog
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 	"math/big"
 	"slices"
@@ -16,12 +15,13 @@ import (
 
 // A table may ask for statistics and partition values as columns of their own types (delta.checkpoint.writeStatsAsStruct),
 // and may do without the JSON ones (delta.checkpoint.writeStatsAsJson). A reader may believe either, so what cannot be a
-// value of the column's type is left out of the statistics, which then rule nothing out, and is an error of the
-// checkpoint where it is a partition value.
+// value of the column's type is null there: a bound rules nothing out then, and of a partition value add.partitionValues has
+// the text. Other writers may have put anything there, and that must not keep a table from having checkpoints.
 
 // structPlan is what the adds of a table's checkpoints hold beside the plain fields.
 type structPlan struct {
 	json   bool // add.stats too
+	typed  bool // what follows
 	parts  []*structField
 	counts []*structField // columns whose nulls are counted
 	bounds []*structField // those with a least and a greatest value
@@ -54,7 +54,7 @@ func planStructs(m *Metadata, s *StructType) *structPlan {
 	if !asStruct && asJSON {
 		return nil
 	}
-	p := &structPlan{json: asJSON}
+	p := &structPlan{json: asJSON, typed: asStruct}
 	if !asStruct {
 		return p
 	}
@@ -140,11 +140,9 @@ func wantedStats(conf map[string]string) func(path string, leaf int) bool {
 // statsLeaves counts the leaves of add.stats_parsed.
 func (p *structPlan) statsLeaves() int { return 2 + leavesOf(p.counts) + 2*leavesOf(p.bounds) }
 
-func (p *structPlan) structs() bool { return len(p.parts)+len(p.counts) > 0 }
-
 // nodes gives the schema of what stands behind the other fields of add.
 func (p *structPlan) nodes(m *nodeMaker) []schema.Node {
-	if !p.structs() {
+	if !p.typed {
 		return nil
 	}
 	var out []schema.Node
@@ -224,16 +222,16 @@ func decimalBytes(d Decimal) int {
 }
 
 // structs writes the fields that the plan adds to a file.
-func (f *fields) structs(p *structPlan, a *Add) error {
-	if !p.structs() {
-		return nil
+func (f *fields) structs(p *structPlan, a *Add) {
+	if !p.typed {
+		return
 	}
 	if len(p.parts) > 0 {
 		f.group()
 		for _, c := range p.parts {
 			v, err := ParsePartitionValue(c.typ, a.PartitionValues[c.name])
 			if err != nil {
-				return fmt.Errorf("file %s, column %s: %w", a.Path, c.name, err)
+				v = nil // as Spark has it
 			}
 			f.value(c.typ, v)
 		}
@@ -242,7 +240,7 @@ func (f *fields) structs(p *structPlan, a *Add) error {
 	s, ok := ParseStats(a.Stats)
 	if !ok {
 		f.null(p.statsLeaves())
-		return nil
+		return
 	}
 	f.group()
 	f.longPtr(s.NumRecords)
@@ -258,7 +256,6 @@ func (f *fields) structs(p *structPlan, a *Add) error {
 	})
 	f.boolPtr(s.TightBounds)
 	f.leave()
-	return nil
 }
 
 // tree writes a group of statistics; nil is null.

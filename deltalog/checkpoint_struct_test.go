@@ -3,6 +3,7 @@ package deltalog
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -144,15 +145,57 @@ func TestStructColumns(t *testing.T) {
 	}
 }
 
-// A partition value that is none of its type cannot be left out: others would take it for null.
-func TestStructPartitionValues(t *testing.T) {
-	snap := structTable(t, structSettings())
-	bad := "1.5"
-	f, err := newColumnWriter(&bytes.Buffer{}, classicColumns(), planStructs(snap.metadata, snap.schema))
+// numRecords survives also where no column has statistics and nothing is partitioned.
+func TestStructStatsOfNoColumns(t *testing.T) {
+	l, err := Create(t.Context(), mem.New(), CreateOptions{Schema: testSchema(), Configuration: structSettings("delta.dataSkippingNumIndexedCols", "0")}, Config{CheckpointInterval: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.add(&Add{Path: "x", PartitionValues: map[string]*string{"p": &bad, "q": nil}}); err == nil || !strings.Contains(err.Error(), `file x, column p: partition value "1.5"`) {
-		t.Error(err)
+	t.Cleanup(func() { _ = l.Close() })
+	x, y := add("a"), add("b")
+	x.Stats, y.Stats = `{"numRecords":7}`, ""
+	mustCommit(t, l, Commit{Adds: []Add{x, y}})
+	if got := reloaded(t, mustSnapshot(t, l)); !sameJSON(t, got["a"], x.Stats) || got["b"] != "" {
+		t.Errorf("statistics %q", got)
+	}
+}
+
+// A partition value of another writer that is none of its type is null in partitionValues_parsed, and only there: the table
+// goes on having checkpoints, which keep its text.
+func TestStructPartitionValues(t *testing.T) {
+	snap := structTable(t, structSettings())
+	bad, day, number := "1.5", "1970-01-03", "-1.50000"
+	var out bytes.Buffer
+	_, err := encodePart(&out, classicColumns(), planStructs(snap.metadata, snap.schema), func(c *columnWriter) error {
+		return errors.Join(c.add(&Add{Path: "x", PartitionValues: map[string]*string{"p": &bad, "q": &number}}),
+			c.add(&Add{Path: "y", PartitionValues: map[string]*string{"p": &day, "q": &number}}))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	err = parseParquet(&checkpointSource{size: int64(out.Len()), window: out.Bytes()}, false, func(a *actions) error {
+		for _, x := range a.adds {
+			texts = append(texts, *x.PartitionValues["p"]+" "+*x.PartitionValues["q"])
+		}
+		return nil
+	})
+	if want := []string{"1.5 -1.50000", "1970-01-03 -1.50000"}; err != nil || !slices.Equal(texts, want) {
+		t.Errorf("partition values %q, %v", texts, err)
+	}
+	f, err := file.NewParquetReader(bytes.NewReader(out.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	at := f.MetaData().Schema.ColumnIndexByName("add.partitionValues_parsed.p")
+	col, err := f.RowGroup(0).Column(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	days, def := make([]int32, 2), make([]int16, 2)
+	_, n, err := col.(*file.Int32ColumnChunkReader).ReadBatch(2, days, def, nil)
+	if err != nil || n != 1 || days[0] != 2 || def[0] != 2 || def[1] != 3 {
+		t.Errorf("parsed: %d values %v, levels %v, %v", n, days, def, err)
 	}
 }
