@@ -48,6 +48,7 @@ func TestDrainAnswers(t *testing.T) {
 	log, s := stuck(t, time.Hour)
 	nc, poll := dial(t, s), dial(t, s)
 	longPoll(t, poll, 1)
+	until(t, within(t, patience), "the poll is read", func() bool { return s.metrics.requests[keyFetch].Load() == 1 })
 	req := produceRequest(t, -1, "t", "x")
 	if _, err := nc.Write(frameOf(req, 9, 3)); err != nil {
 		t.Fatal(err)
