@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -56,7 +57,7 @@ type CostModel struct {
 	Estimates []Estimate `json:"estimates"` // costs first, then limits, the one that breaks first before the others
 }
 
-// NewCostModel takes its constants from reports.
+// NewCostModel takes its constants from reports; of several that hold a case, from the last.
 func NewCostModel(reports []*Report, at Scale, p Prices) (*CostModel, error) {
 	for _, v := range []float64{float64(at.Partitions), at.GBps, at.PB, float64(at.Tables), at.FlushAge, at.FileMB, at.CPUs, at.MemoryGB} {
 		if v <= 0 {
@@ -73,13 +74,19 @@ func modelConstants(reports []*Report) []Constant {
 	const work, onStore = "ledgerlake, event x12", "ledgerlake, S3 fresh, 2000/s"
 	find := func(name, unit, scenario, of string, f func(Sample) float64) Constant {
 		c := Constant{Name: name, Unit: unit, Source: fmt.Sprintf("missing: no report of scenario %s with case %q", scenario, of)}
+		var passed []string
 		for _, r := range reports {
 			if r.Scenario != scenario || r.runs(of) == 0 {
 				continue
 			}
 			if v := r.median(of, f); v > 0 {
+				file := cmp.Or(r.File, "a report of scenario "+scenario)
 				c.Value, c.Known = v, true
-				c.Source = fmt.Sprintf("%s.json, %q, commit %s", scenario, of, cmp.Or(r.Commit, "not recorded"))
+				c.Source = fmt.Sprintf("%s, %q, commit %s", file, of, cmp.Or(r.Commit, "not recorded"))
+				if len(passed) > 0 {
+					c.Source += "; as the last given, not " + strings.Join(passed, ", ")
+				}
+				passed = append(passed, file)
 			}
 		}
 		return c

@@ -2,9 +2,13 @@ package bench
 
 import (
 	"bytes"
+	"errors"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func modelReports() []*Report {
@@ -50,6 +54,41 @@ func TestCostModelIsArithmeticOnWhatWasMeasured(t *testing.T) {
 	}
 	if _, ok := got["size of a checkpoint"]; ok || !strings.Contains(text.String(), "missing: no report of scenario deltalog") || !strings.Contains(text.String(), "commit abc") {
 		t.Errorf("%v\n%s", got, text.String())
+	}
+}
+
+// A constant names the file that it was read from; of several with its case the last counts, and the others are named.
+func TestCostModelNamesItsFiles(t *testing.T) {
+	dir := t.TempDir()
+	var reports []*Report
+	for i, name := range []string{"monday.json", "tuesday.json"} {
+		r := modelReports()[0]
+		r.Samples[0].CPUSeconds = float64(10 + i)
+		file := filepath.Join(dir, name)
+		var b bytes.Buffer
+		if err := errors.Join(r.WriteJSON(&b), os.WriteFile(file, b.Bytes(), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		r, err := ReadReport(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reports = append(reports, r)
+	}
+	first, second := reports[0].File, reports[1].File
+	if c := modelConstants(reports)[0]; c.Value != 11 || !strings.HasPrefix(c.Source, second+", ") || !strings.Contains(c.Source, "not "+first) {
+		t.Errorf("of two: %+v", c)
+	}
+	if c := modelConstants(reports[:1])[0]; c.Value != 10 || !strings.HasPrefix(c.Source, filepath.Join(dir, "monday.json")+", ") || strings.Contains(c.Source, "not "+first) {
+		t.Errorf("of one: %+v", c)
+	}
+}
+
+// Bytes of a load that is followed are those of the records that were seen, not those that are still on the way.
+func TestFollowingCountsBytesOfWhatWasSeen(t *testing.T) {
+	f := &following{follower: newFollower(""), w: &ingestWork{}, load: &topicLoad{bytes: 1000, want: content{records: 100}}, waits: make([]time.Duration, 40)}
+	if s := f.sample(); s.Records != 40 || s.Bytes != 400 {
+		t.Errorf("%d bytes of %d records, want 400 of 40", s.Bytes, s.Records)
 	}
 }
 

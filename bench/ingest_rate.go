@@ -98,9 +98,8 @@ type following struct {
 	begin   time.Time // of the programs
 	started time.Duration
 	waits   []time.Duration
-	from    time.Time     // since when the load is measured
-	cpu0    time.Duration // until then
-	bytes0  int64
+	from    time.Time       // since when the load is measured
+	cpu0    time.Duration   // until then
 	only    map[int32]int64 // the last offset of each partition that is measured; nil: all
 	took    time.Duration   // of the load, until the last that is measured was in the table
 }
@@ -149,7 +148,7 @@ func (f *following) first(ctx context.Context, patience time.Duration) error {
 	if err := f.until(ctx, f.load.ends(), patience); err != nil {
 		return err
 	}
-	f.started, f.from, f.cpu0, f.bytes0 = time.Since(f.begin), time.Now(), f.cpu(), f.load.bytes
+	f.started, f.from, f.cpu0 = time.Since(f.begin), time.Now(), f.cpu()
 	f.advance = func(p int32, from, to int64, now time.Time) {
 		f.waits = append(f.waits, f.load.since(p, from, to, now)...)
 	}
@@ -208,7 +207,7 @@ func (f *following) sample() Sample {
 	s := f.w.sample(f.side, f.round, f.fleet, f.follower)
 	s.StartMS = float64(f.started.Microseconds()) / 1e3
 	s.Seconds, s.CPUSeconds = f.took.Seconds(), (f.cpu() - f.cpu0).Seconds()
-	s.Records, s.Bytes = int64(len(f.waits)), f.load.bytesSoFar()-f.bytes0
+	s.Records, s.Bytes = int64(len(f.waits)), f.load.bytesOf(int64(len(f.waits)))
 	if len(f.waits) > 0 {
 		slices.Sort(f.waits)
 		at := func(q float64) float64 {
@@ -240,13 +239,6 @@ func (l *topicLoad) steady(ctx context.Context, rate int, d time.Duration, quit 
 		}
 	}
 	return l.flush(ctx)
-}
-
-// bytesSoFar are those of all values that were sent.
-func (l *topicLoad) bytesSoFar() int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.bytes
 }
 
 // bytesOf are those of so many values, on average.

@@ -50,7 +50,7 @@ func ReadReport(file string) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := new(Report)
+	r := &Report{File: file}
 	if err := json.Unmarshal(b, r); err != nil {
 		return nil, fmt.Errorf("%s is no report of ledgerlake bench: %w", file, err)
 	}
@@ -91,6 +91,9 @@ func WritePage(dir string, reports []*Report, info PageInfo) error {
 		if slices.ContainsFunc(reports[:i], func(o *Report) bool { return o.Scenario == name }) {
 			name = fmt.Sprintf("%s-run%d", r.Scenario, i+1)
 		}
+		named := *r
+		named.File = name + ".json"
+		reports[i] = &named
 		if err := writeScenario(&page, dir, name, r); err != nil {
 			return err
 		}

@@ -48,6 +48,7 @@ type Goal struct {
 // Report is the result of one scenario; its JSON form is stable: never change a field; add.
 type Report struct {
 	Scenario string    `json:"scenario"`
+	File     string    `json:"-"` // name of the file that it is in, if any
 	Machine  string    `json:"machine"`
 	Commit   string    `json:"commit,omitempty"` // of the program that measured
 	Time     time.Time `json:"time"`
