@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/broker/pulsar/wire"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -39,8 +40,18 @@ type mark struct {
 	empty bool // there is none
 
 	mu    sync.Mutex
+	met   MessageID     // the last entry that came
 	next  record.Offset // that was asked for last
 	since time.Time     // when it was first
+	asked chan verdict  // of silent, which takes longer than an answer may; nil: it does not run
+}
+
+// verdict is what silent found of one who has read all below next.
+type verdict struct {
+	at   MessageID
+	next record.Offset
+	end  bool
+	err  error
 }
 
 func (p *partition) markEnd(ctx context.Context) (*mark, error) {
@@ -68,7 +79,7 @@ func (p *partition) markEnd(ctx context.Context) (*mark, error) {
 }
 
 // reached is a broker.EndMark. What no consumer sees, marks of transactions and messages of aborted ones, never comes: when
-// nothing has come for a while, though the stream is open, it is taken for that.
+// nothing has come for a while, though the stream is open, silent says whether it is that.
 func (m *mark) reached(_ context.Context, next record.Offset) (record.Offset, bool, error) {
 	if m.empty {
 		return next, true, nil
@@ -89,12 +100,51 @@ func (m *mark) reached(_ context.Context, next record.Offset) (record.Offset, bo
 	switch {
 	case !st.anchor.Lost && reached(st.anchor.ID, m.last):
 		return next, true, nil
-	case st.verify || st.catching || st.stash != nil:
+	case st.stash != nil:
 		m.since = time.Now()
-	case st.at.Ledger >= 0 && compareEntries(st.at, m.last) >= 0:
+	case st.at.Ledger >= 0 && compareEntries(st.at, m.last) >= 0 && !st.verify && !st.catching:
 		return next, true, nil
+	case m.met != st.at:
+		m.met, m.since = st.at, time.Now()
 	case st.k.Queued() == 0 && time.Since(m.since) > p.s.quiet:
-		return next, true, nil
+		return m.silence(next, st)
 	}
+	return 0, false, nil
+}
+
+// silence is reached when nothing came for a while. m.mu and the partition's are held.
+func (m *mark) silence(next record.Offset, st *stream) (record.Offset, bool, error) {
+	if m.asked != nil {
+		select {
+		case v := <-m.asked:
+			m.asked = nil
+			switch {
+			case v.next != next || v.at != st.at:
+			case v.err != nil && !passing(v.err):
+				return 0, false, m.p.s.known(v.err)
+			case v.end:
+				return next, true, nil
+			}
+		default:
+		}
+		return 0, false, nil
+	}
+	if time.Since(m.since) > m.p.patience() {
+		return 0, false, m.p.stuck(st.at, m.last)
+	}
+	at := st.at
+	if st.verify || st.catching { // the anchor is to come, and did not
+		at = wire.Earliest
+	}
+	asked, met := make(chan verdict, 1), st.at
+	m.asked = asked
+	k, oldest := st.k, st.farthest && st.at.Ledger < 0
+	go func() {
+		end, err := m.p.silent(m.p.s.ctx, at, m.last)
+		if err == nil && !end && oldest {
+			end, err = gone(m.p.s.ctx, k, m.last)
+		}
+		asked <- verdict{met, next, end, err}
+	}()
 	return 0, false, nil
 }

@@ -256,10 +256,6 @@ func (p *partition) note(n noted) {
 	}
 }
 
-// quiet is how long nothing may come, though the broker says that there is more, before the rest is taken for what
-// no consumer sees: marks of transactions, and messages of aborted ones.
-const quiet = 5 * time.Second
-
 // countEnd is seek to the end, from the last message that was met if that is behind the end of the table.
 func (p *partition) countEnd(ctx context.Context) (record.Offset, error) {
 	p.mu.Lock()

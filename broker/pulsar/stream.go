@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/ledgerlake/ledgerlake/broker/pulsar/entry"
 	"github.com/ledgerlake/ledgerlake/broker/pulsar/wire"
@@ -34,6 +35,7 @@ type stream struct {
 	hopeless map[string]bool // messages in chunks whose beginning is gone
 	rewind   record.Offset   // how far it went back last to find the beginning of one
 	farthest bool            // it began at the oldest entry
+	since    time.Time       // pass waits in vain
 
 	msgs    entry.Messages
 	b       *record.Builder
@@ -172,11 +174,12 @@ func (st *stream) pass(ctx context.Context, last MessageID, at func(*wire.Delive
 	defer cancel()
 	d, err := st.k.Receive(wait)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return st.anchor.Offset + 1, true, nil
+		return st.silence(ctx, last)
 	}
 	if err != nil {
 		return 0, false, err
 	}
+	st.since = time.Time{}
 	was := st.anchor.Offset
 	if err := st.process(ctx, &d, false); err != nil {
 		return 0, false, err
@@ -194,6 +197,30 @@ func (st *stream) pass(ctx context.Context, last MessageID, at func(*wire.Delive
 		st.p.note(st.anchor)
 	}
 	return st.anchor.Offset + 1, true, nil
+}
+
+// silence is pass when nothing came for a while.
+func (st *stream) silence(ctx context.Context, last MessageID) (record.Offset, bool, error) {
+	if st.since.IsZero() {
+		st.since = time.Now()
+	}
+	at := st.at
+	if st.verify || st.catching { // the anchor is to come, and did not
+		at = wire.Earliest
+	}
+	end, err := st.p.silent(ctx, at, last)
+	if err == nil && !end && st.farthest && st.at.Ledger < 0 {
+		end, err = gone(ctx, st.k, last)
+	}
+	switch {
+	case end && st.k.Queued() == 0:
+		return st.anchor.Offset + 1, true, nil
+	case err != nil && !passing(err):
+		return 0, false, err
+	case time.Since(st.since) > st.p.patience():
+		return 0, false, st.p.stuck(st.at, last)
+	}
+	return 0, false, nil
 }
 
 // reached says whether id is the last message, or behind it.
@@ -326,6 +353,10 @@ func (st *stream) begin(ctx context.Context) error {
 	case st.p.s.feed.Gapless(): // nothing will ever come
 		st.setBase(0)
 		return nil
+	}
+	nothing, err := gone(ctx, st.k, last)
+	if err != nil || nothing { // the base is that of the first message that comes
+		return err
 	}
 	return fmt.Errorf("%w: the oldest message of %s does not come, though %s is there", wire.ErrLost, st.p.tp, last)
 }

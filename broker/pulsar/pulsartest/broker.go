@@ -45,6 +45,8 @@ type stored struct {
 	id    ID
 	count int
 	raw   []byte
+
+	hidden bool // no reader gets it
 }
 
 // Start runs a broker until the test ends.
@@ -95,12 +97,23 @@ func (b *Broker) Append(name string, count int, e []byte) ID {
 	raw := binary.BigEndian.AppendUint16(nil, 0x0e02)
 	raw = append(binary.BigEndian.AppendUint32(raw, uint32(len(m))), m...)
 	id := p.next
-	p.entries = append(p.entries, stored{id, count, append(raw, e...)})
+	p.entries = append(p.entries, stored{id: id, count: count, raw: append(raw, e...)})
 	p.next.Entry++
 	for c := range b.conns {
 		c.push()
 	}
 	return id
+}
+
+// Hide makes the last n entries such that no reader gets: of an aborted transaction, or gone by compaction. The topic ends with
+// them still.
+func (b *Broker) Hide(name string, n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := b.topics[name].entries
+	for i := range all[len(all)-n:] {
+		all[len(all)-1-i].hidden = true
+	}
 }
 
 // Roll seals the topic's ledger: the next entry is in another one, whose id is some numbers higher.
@@ -170,6 +183,8 @@ type reader struct {
 	durable bool
 	next    ID
 	credit  int64
+	got     bool // a message
+	acked   ID   // by the broker itself: what it hides before the first message
 }
 
 func (c *client) serve() {
@@ -241,7 +256,7 @@ func (c *client) answer(cmd uint64, body []byte) {
 			return
 		}
 		at, _ := fields(s[9])
-		r := &reader{p: p, name: string(s[2]), durable: n[8] != 0, next: ID{int64(at[1]), int64(at[2])}}
+		r := &reader{p: p, name: string(s[2]), durable: n[8] != 0, next: ID{int64(at[1]), int64(at[2])}, acked: ID{-1, -1}}
 		if _, known := p.acked[r.name]; r.durable && !known {
 			p.acked[r.name] = ID{-1, -1}
 		}
@@ -265,6 +280,8 @@ func (c *client) answer(cmd uint64, body []byte) {
 		b := pbfield.AppendUint(pbfield.AppendBytes(nil, 1, last), 2, n[2])
 		if r := c.readers[n[1]]; r.durable {
 			b = pbfield.AppendBytes(b, 3, id(r.p.acked[r.name].Ledger, r.p.acked[r.name].Entry, -1))
+		} else {
+			b = pbfield.AppendBytes(b, 3, id(r.acked.Ledger, r.acked.Entry, -1))
 		}
 		c.send(30, b, nil)
 	case 10: // ACK
@@ -293,6 +310,13 @@ func (c *client) push() {
 				continue
 			}
 			r.next = ID{e.id.Ledger, e.id.Entry + 1}
+			if e.hidden {
+				if !r.got {
+					r.acked = e.id
+				}
+				continue
+			}
+			r.got = true
 			r.credit -= int64(e.count)
 			c.send(9, pbfield.AppendBytes(pbfield.AppendUint(nil, 1, consumer), 2, id(e.id.Ledger, e.id.Entry, -1)), e.raw)
 		}
