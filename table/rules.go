@@ -111,6 +111,14 @@ func (r *Rules) Needs() []int {
 	return slices.Compact(out)
 }
 
+// Constrains says whether a check constraint or an invariant looks at a column of the top level, or below it. The column's
+// type decides whether such a rule can be looked at, and what it says.
+func (r *Rules) Constrains(column string) bool {
+	return slices.ContainsFunc(r.checks, func(c rowCheck) bool {
+		return slices.ContainsFunc(c.Columns(), func(i int) bool { return r.columns.Field(i).Name == column })
+	})
+}
+
 // Broken says, for each of the rows [from, to) that the table cannot have, why; nil when it can have all.
 func (r *Rules) Broken(cols []arrow.Array, from, to int) map[int]string {
 	var bad map[int]string

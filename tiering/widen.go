@@ -14,6 +14,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/decode"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/table"
 )
 
 // Under Config.Widen a value that is too large for its column ends the session, as a field without a column does under
@@ -145,6 +146,12 @@ func (t *Tierer) widen(ctx context.Context, e *narrowError) error {
 	if schema == nil {
 		return nil // somebody else has changed the column: the next session sees what is still to be done
 	}
+	if ruled, err := t.constrains(snap, e.path); err != nil {
+		return err
+	} else if ruled {
+		t.keepNarrow(e, "a check constraint or an invariant of the table looks at it")
+		return nil
+	}
 	c, err := snap.Alter(deltalog.Change{Schema: schema, Set: map[string]string{"delta.enableTypeWidening": "true"}})
 	var v deltalog.Version
 	if err == nil {
@@ -156,19 +163,40 @@ func (t *Tierer) widen(ctx context.Context, e *narrowError) error {
 	case errors.Is(err, deltalog.ErrMetadataChanged) || errors.Is(err, deltalog.ErrProtocolChanged):
 		return nil
 	case errors.Is(err, deltalog.ErrInvalidCommit) || errors.As(err, &unsupported):
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if t.declined == nil {
-			t.declined = map[string]bool{}
-		}
-		t.declined[e.key()] = true
-		t.cfg.Logger.Warn("a column gets no wider type", "topic", t.cfg.Topic, "column", e.path, "type", e.to.String(), "why", err)
+		t.keepNarrow(e, err.Error())
 		return nil
 	case err != nil:
 		return fmt.Errorf("widen column %s to %s: %w", e.path, e.to, err)
 	}
 	t.cfg.Logger.Info("a column got a wider type", "topic", t.cfg.Topic, "column", e.path, "was", e.from.String(), "is", e.to.String(), "version", v)
 	return nil
+}
+
+// keepNarrow notes a change that cannot be, so that no session asks for it again.
+func (t *Tierer) keepNarrow(e *narrowError, why string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.declined == nil {
+		t.declined = map[string]bool{}
+	}
+	t.declined[e.key()] = true
+	t.cfg.Logger.Warn("a column gets no wider type", "topic", t.cfg.Topic, "column", e.path, "type", e.to.String(), "why", why)
+}
+
+// constrains says whether a rule for rows looks at a column: with the wider type it may be one that cannot be looked at
+// any more, and the table one that nobody can fill (I7).
+func (t *Tierer) constrains(snap *deltalog.Snapshot, path string) (bool, error) {
+	columns, err := t.cfg.Table.Schema(snap)
+	if err != nil {
+		return false, err
+	}
+	rules := table.NewRules(snap, columns)
+	for _, f := range columns.Fields() {
+		if (path == f.Name || strings.HasPrefix(path, f.Name+".")) && rules.Constrains(f.Name) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // withType gives the schema with the wider type; nil when the column is not what it was.

@@ -140,3 +140,30 @@ func TestWidenLeavesOthersAlone(t *testing.T) {
 		t.Errorf("a transform's column: stats %+v", s)
 	}
 }
+
+// TestWidenLeavesConstrainedAlone: I7, the type of a column decides whether a rule for rows can be evaluated, so a column
+// that a rule looks at stays as it is, and the values that it has no room for are dead letters; other columns get wider.
+func TestWidenLeavesConstrainedAlone(t *testing.T) {
+	for _, c := range []struct{ rule, good, bad, other, keeps string }{
+		{"n div 10 >= 0", `{"n":1}`, `{"n":1.5}`, `{"n":7,"m":3000000000}`, "n:integer"},
+		{"N div 10 >= 0", `{"n":1}`, `{"n":3000000000}`, `{"n":7,"m":3000000000}`, "n:integer"},
+		{"date_trunc('month', d) >= date_trunc('month', d)", `{"d":"2020-01-02"}`, `{"d":"2020-01-02T03:04:05"}`, `{"d":"2020-01-03","m":3000000000}`, "d:date"},
+	} {
+		r := newRig(t, 1)
+		r.partitioned(nil, nullable("n", arrow.PrimitiveTypes.Int32), nullable("d", arrow.FixedWidthTypes.Date32), nullable("m", arrow.PrimitiveTypes.Int32))
+		r.constrained(c.rule)
+		r.cfg.Widen = true
+		r.log.append(t, 0, record.None, []byte(c.good), []byte(c.bad), []byte(c.other))
+		s, err := r.run(t.Context())
+		if err != nil || s.Rows != 2 || s.DeadLetters != 1 {
+			t.Errorf("%s: stats %+v, %v", c.rule, s, err)
+		}
+		r.log.append(t, 0, record.None, []byte(c.bad), []byte(c.good)) // after a restart too
+		if s, err := r.run(t.Context()); err != nil || s.Rows != 1 || s.DeadLetters != 1 {
+			t.Errorf("%s: stats after a restart %+v, %v", c.rule, s, err)
+		}
+		if _, snap := rows(t, r.store); !strings.Contains(snap.Schema().String(), c.keeps) || !strings.Contains(snap.Schema().String(), "m:long") {
+			t.Errorf("%s: columns are %s", c.rule, snap.Schema())
+		}
+	}
+}
