@@ -187,6 +187,7 @@ func copyBatches(out flight.FlightService_DoGetServer, cursor reader.Read) error
 func statusOf(err error) error {
 	var beyond *broker.OutOfRangeError
 	var missing *reader.MissingError
+	var widened *reader.WidenedError
 	code := codes.Internal
 	switch {
 	case err == nil:
@@ -203,6 +204,8 @@ func statusOf(err error) error {
 		code = codes.OutOfRange
 	case errors.As(err, &missing):
 		code = codes.DataLoss
+	case errors.As(err, &widened):
+		code = codes.Aborted // what gRPC has for "begin again at a higher level"
 	}
 	return status.Error(code, err.Error())
 }

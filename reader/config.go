@@ -99,6 +99,19 @@ func (e *MissingError) Error() string {
 		"start at %d, or pass --skip-missing to go on with a report", e.From, e.To, e.Topic, e.Partition, e.To)
 }
 
+// WidenedError says that a column of the table has another type, as a rule a wider one, than it had when the read began.
+// Records from the read's position on may have values that only the new type has room for: they are rows of the table,
+// and the read would call them gaps (I4). A new read that begins at the token of this one has the new type.
+type WidenedError struct {
+	Column   string // with the structs that it is in, as in a.b
+	From, To arrow.DataType
+}
+
+func (e *WidenedError) Error() string {
+	return fmt.Sprintf("column %s of the table is %s by now, and was %s when this read began: go on with a new read from the token of this one",
+		e.Column, e.To, e.From)
+}
+
 type boundKind int8
 
 const (

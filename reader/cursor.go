@@ -239,6 +239,9 @@ func (c *Cursor) takeSnapshot(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the table's log: %w", err)
 	}
+	if err := c.retyped(snap); err != nil {
+		return err
+	}
 	old := c.snap
 	c.snap = snap
 	if c.byRows {
@@ -283,6 +286,9 @@ func (c *Cursor) fileGone(ctx context.Context, cause error) error {
 		return fmt.Errorf("%w; the table has no offsets to go on from: read it again", cause)
 	}
 	if err := c.takeSnapshot(ctx); err != nil {
+		if _, widened := errors.AsType[*WidenedError](err); widened {
+			return err
+		}
 		return errors.Join(cause, err)
 	}
 	if c.snap.Metadata().ID != old.Metadata().ID {

@@ -15,6 +15,9 @@
 // When retention removes log segments under a running cursor, they are in the table by then (I6): the
 // cursor takes a newer snapshot and reads the lake again from its own position.
 //
+// When a column of the table gets a wider type under a running cursor, and a value of the log does not fit the type that the
+// cursor has, or the table is to be read again, the cursor ends with a *WidenedError: a new one goes on from its Token.
+//
 // A read that is in the table for longer than a second holds a lease on its version, so no vacuum removes its files
 // (I6). Should one be gone all the same, the cursor plans again from a newer snapshot, without a skip or a repeat.
 //
@@ -29,6 +32,7 @@
 //	lake.go      the lake side: ranges below the seam
 //	hold.go      the lease of a read that takes long
 //	log.go       the log side: fetch, filter, decode
+//	retyped.go   columns that got a wider type since
 //	resolve.go   times and words to offsets
 //	rowends.go   the ends of a table whose writer keeps no positions
 //	token.go     resume tokens

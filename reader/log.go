@@ -43,6 +43,7 @@ type logSide struct {
 	decoder decode.Decoder
 	whole   decode.RecordDecoder // the same; nil when it looks at values alone
 	close   func() error         // of what the decoder has open
+	looked  bool                 // at a newer snapshot, for the batch that is being made
 	rules   *table.Rules         // of the rows of the table; nil without one
 	id      int32                // partition of the batch that is being made
 	gaps    []Gap                // of it, told in order when it is whole
@@ -132,7 +133,7 @@ func (l *logSide) next(ctx context.Context) (arrow.RecordBatch, error) {
 		l.rest = f.Batches
 		l.filter.Reset(f.Aborted)
 	}
-	return l.decode()
+	return l.decode(ctx)
 }
 
 func (l *logSide) fetch(ctx context.Context) error {
@@ -183,10 +184,10 @@ func (l *logSide) reset() {
 }
 
 // decode fills the columns with up to BatchRows records of one partition.
-func (l *logSide) decode() (arrow.RecordBatch, error) {
+func (l *logSide) decode(ctx context.Context) (arrow.RecordBatch, error) {
 	l.system.Reset()
 	l.decoder.Reset()
-	l.id = l.part.id
+	l.id, l.looked = l.part.id, false
 	defer l.tellGaps()
 	rows := 0
 	limit := int(min(int64(cmp.Or(l.c.cfg.BatchRows, logBatchRows)), l.c.left))
@@ -208,7 +209,7 @@ func (l *logSide) decode() (arrow.RecordBatch, error) {
 		if !l.held {
 			continue
 		}
-		took, err := l.take(l.it.Record())
+		took, err := l.take(ctx, l.it.Record())
 		if err != nil && rows > 0 {
 			return l.batch(rows) // the record is still held, and tried again first thing
 		}
@@ -308,8 +309,8 @@ func (l *logSide) skipTo(o record.Offset) {
 }
 
 // take adds one record as a row; false when it is not wanted or does not fit the schema. An error that is
-// not of the value, as decode.ErrFull or a *decode.UnavailableError, leaves the position before the record.
-func (l *logSide) take(r *record.Record) (bool, error) {
+// not of the value, as decode.ErrFull, a *decode.UnavailableError or a *WidenedError, leaves the position before the record.
+func (l *logSide) take(ctx context.Context, r *record.Record) (bool, error) {
 	p := l.part
 	if r.Offset < p.next || r.Offset >= p.until {
 		return false, nil
@@ -319,6 +320,11 @@ func (l *logSide) take(r *record.Record) (bool, error) {
 	filtered := errors.Is(err, decode.ErrFiltered)
 	if err != nil && !filtered && !errors.As(err, &bad) {
 		return false, err
+	}
+	if bad != nil && !filtered {
+		if err := l.look(ctx); err != nil {
+			return false, err
+		}
 	}
 	l.skipTo(r.Offset)
 	p.next = r.Offset + 1

@@ -249,6 +249,9 @@ func (l *lines) alive() error  { return nil }
 func (l *lines) end(token string, err error) {
 	if err != nil {
 		l.w.Header().Set(trailerError, strings.Map(printable, err.Error()))
+		if _, widened := errors.AsType[*reader.WidenedError](err); widened {
+			l.w.Header().Set(trailerToken, token) // all rows before it are out
+		}
 		return
 	}
 	l.w.Header().Set(trailerToken, token)

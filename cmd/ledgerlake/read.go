@@ -156,7 +156,7 @@ func (r *readFlags) run(ctx context.Context, s *stream, out io.Writer) (err erro
 			return err
 		}
 		err = r.writeAll(ctx, b, cfg, out)
-		r.printToken(b)
+		r.printToken(b, err)
 		return errors.Join(err, b.Close())
 	}
 	c, err := reader.Open(ctx, cfg)
@@ -168,13 +168,13 @@ func (r *readFlags) run(ctx context.Context, s *stream, out io.Writer) (err erro
 		return printPlan(ctx, out, c)
 	}
 	err = r.writeAll(ctx, c, cfg, out)
-	r.printToken(c)
+	r.printToken(c, err)
 	return err
 }
 
-// printToken names the place behind a read, where that is asked for.
-func (r *readFlags) printToken(of reader.Read) {
-	if r.showToken {
+// printToken names the place behind a read, where that is asked for, or where the read's end says to go on from it.
+func (r *readFlags) printToken(of reader.Read, end error) {
+	if _, widened := errors.AsType[*reader.WidenedError](end); widened || r.showToken {
 		fmt.Fprintf(os.Stderr, "token:%s\n", of.Token())
 	}
 }

@@ -55,7 +55,7 @@ func (r *readFlags) runSeveral(ctx context.Context, streams []*stream, sources [
 			return err
 		}
 		err = r.writeAll(ctx, b, all.Streams[0].Config, out)
-		r.printToken(b)
+		r.printToken(b, err)
 		return errors.Join(err, b.Close())
 	}
 	t, err := reader.OpenTopics(ctx, all)
@@ -63,7 +63,7 @@ func (r *readFlags) runSeveral(ctx context.Context, streams []*stream, sources [
 		return err
 	}
 	err = r.writeAll(ctx, t, all.Streams[0].Config, out)
-	r.printToken(t)
+	r.printToken(t, err)
 	return errors.Join(err, t.Close())
 }
 
