@@ -209,6 +209,11 @@ func (c *column) flush() error {
 	if c.encoding < 0 || c.encoding == encDictionary && c.dict.full() {
 		c.choose()
 	}
+	if kept := c.encoding; kept == encDelta && c.values == 0 {
+		// Spark fails when it skips rows of a page of differences that has no value.
+		c.encoding = encPlain
+		defer func() { c.encoding = kept }()
+	}
 	c.page = c.page[:0]
 	if c.maxRep > 0 {
 		c.page = appendLevels(c.page, c.rep, widthOf(uint64(c.maxRep)))
