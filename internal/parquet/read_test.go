@@ -154,7 +154,8 @@ func compareReads(t *testing.T, rng *rand.Rand, b []byte) bool {
 		if err != nil && strings.Contains(err.Error(), "exceeds INT32 range") { // DuckDB's differences of integers: the library is wrong there
 			t.Skip(err)
 		}
-		if err != nil && strings.Contains(err.Error(), "cannot have zero values per block") { // pages of nulls as differences: the library refuses its own
+		// What only we read: pages of nulls as differences, which the library refuses of its own writer, and times beyond 2262.
+		if err != nil && (strings.Contains(err.Error(), "cannot have zero values per block") || strings.Contains(err.Error(), "outside the Arrow nanosecond range")) {
 			got, _, err := readGroup(rng, b, fr, group, fields, mem, false)
 			if err != nil {
 				t.Fatalf("row group %d: %v", group, err)
@@ -183,7 +184,8 @@ func compareReads(t *testing.T, rng *rand.Rand, b []byte) bool {
 			for j, rb := range got {
 				from := at[j]
 				part := array.NewSlice(want, from, from+rb.NumRows())
-				if c := rb.Column(i); !sameArray(part, c) {
+				c := rb.Column(i)
+				if !sameArray(part, c) && !sameTimes(part, c) {
 					t.Fatalf("column %s, row %d: library %v, we %v", rb.ColumnName(i), from, part, c)
 				}
 			}
@@ -193,6 +195,32 @@ func compareReads(t *testing.T, rng *rand.Rand, b []byte) bool {
 		}
 		if mem.held != 0 {
 			t.Fatalf("%d bytes are not freed", mem.held)
+		}
+	}
+	return true
+}
+
+// sameTimes compares times of 12 bytes: the library has nanoseconds, we microseconds.
+func sameTimes(library, ours arrow.Array) bool {
+	if a, ok := library.(*array.Struct); ok {
+		b, ok := ours.(*array.Struct)
+		same := ok && a.Len() == b.Len() && a.NumField() == b.NumField()
+		for i := 0; same && i < a.Len(); i++ {
+			same = a.IsNull(i) == b.IsNull(i)
+		}
+		for i := 0; same && i < a.NumField(); i++ {
+			same = sameArray(a.Field(i), b.Field(i)) || sameTimes(a.Field(i), b.Field(i))
+		}
+		return same
+	}
+	nanos, ok1 := library.(*array.Timestamp)
+	micros, ok2 := ours.(*array.Timestamp)
+	if !ok1 || !ok2 || nanos.Len() != micros.Len() || arrow.TypeEqual(nanos.DataType(), micros.DataType()) {
+		return false
+	}
+	for i := range nanos.Len() {
+		if nanos.IsNull(i) != micros.IsNull(i) || !nanos.IsNull(i) && nanos.Value(i).ToTime(arrow.Nanosecond).UnixMicro() != int64(micros.Value(i)) {
+			return false
 		}
 	}
 	return true
