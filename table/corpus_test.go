@@ -190,7 +190,6 @@ func appendText(out []string, rb arrow.RecordBatch) []string {
 
 // unreadable are tables whose rows cannot be read, with a part of the reason.
 var unreadable = map[string]string{
-	"delta-rs/table_with_edge_timestamps":      "outside the Arrow nanosecond range",
 	"delta-spark/table-with-dv-special-char":   "outside of the table's folder", // a template, see TestCorpusDeletionVectors
 	"delta-kernel-java/spark-shredded-variant": "variant",
 }
