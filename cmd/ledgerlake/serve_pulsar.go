@@ -82,9 +82,14 @@ func (g *gatewayFlags) runPulsar(ctx context.Context, cfg engineConfig, ready st
 	if err != nil {
 		return fmt.Errorf("open Kafka port: %w", err)
 	}
+	stop, at, err := g.metrics(server, cfg)
+	if err != nil {
+		return errors.Join(err, server.Close())
+	}
+	defer stop()
 	cfg.log.Info("serving", "kafka", server.Addr().String(), "upstream", g.upstream, "lake", cfg.lake)
 	if ready != "" {
-		info := serveInfo{Kafka: server.Addr().String(), PID: os.Getpid(), Lake: cfg.lake, TLS: cfg.access.tls != nil, SASL: cfg.access.mechanisms}
+		info := serveInfo{Kafka: server.Addr().String(), PID: os.Getpid(), HTTP: at, Lake: cfg.lake, TLS: cfg.access.tls != nil, SASL: cfg.access.mechanisms}
 		if err := writeJSONFile(ready, info); err != nil {
 			return errors.Join(err, server.Close())
 		}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,8 +22,8 @@ func shown(t *testing.T, dir string, args ...string) (*harness.Process, string) 
 	if err := errors.Join(os.MkdirAll(dir, 0o755), os.RemoveAll(ready)); err != nil {
 		t.Fatal(err)
 	}
-	p := harness.Start(t, append([]string{"serve", "--dir", dir, "--kafka-listen", "127.0.0.1:0", "--ready-file", ready, "--log-level", "warn"}, args...)...)
-	var info struct{ Kafka string }
+	p := harness.Start(t, append([]string{"serve", "--dir", dir, "--kafka-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0", "--ready-file", ready, "--log-level", "warn"}, args...)...)
+	var info struct{ Kafka, HTTP string }
 	harness.Eventually(t, harness.RunTimeout, func() error {
 		select {
 		case <-p.Done():
@@ -31,6 +33,14 @@ func shown(t *testing.T, dir string, args ...string) (*harness.Process, string) 
 		raw, err := os.ReadFile(ready)
 		return errors.Join(err, json.Unmarshal(raw, &info))
 	})
+	res, err := http.Get("http://" + info.HTTP + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if b, err := io.ReadAll(res.Body); err != nil || !strings.Contains(string(b), "ledgerlake_kafka_connections") {
+		t.Errorf("metrics: %v\n%s", err, b)
+	}
 	return p, info.Kafka
 }
 
