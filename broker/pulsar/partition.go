@@ -29,6 +29,7 @@ type partition struct {
 	places  []noted   // by offset: ends of batches that were given lately
 	base    record.Offset
 	based   bool          // base is the offset of the oldest message, found without a table
+	hollow  bool          // 0 was told as the start when no message told the base: offsets below it are not lost then, there are none
 	end     record.Offset // behind the last message that was met
 	loss    lossRange
 	failing time.Time // since when nothing can be had
@@ -107,7 +108,7 @@ func (p *partition) lost(from record.Offset) error {
 	switch {
 	case from >= p.loss.from && from < p.loss.to:
 		return &broker.OutOfRangeError{TP: p.tp, Offset: from, Bounds: broker.Bounds{Start: p.loss.to, Stable: max(p.end, p.loss.to), End: max(p.end, p.loss.to)}}
-	case p.based && from < p.base:
+	case p.based && from < p.base && !p.hollow:
 		return &broker.OutOfRangeError{TP: p.tp, Offset: from, Bounds: broker.Bounds{Start: p.base, Stable: max(p.end, p.base), End: max(p.end, p.base)}}
 	}
 	return nil
@@ -150,7 +151,8 @@ func (p *partition) tableEnd(ctx context.Context) (record.Offset, bool, error) {
 	return at, ok, err
 }
 
-// findBase gives the offset of the oldest message when no table says what has one; 0 when there is none.
+// findBase gives the offset of the oldest message when no table says what has one. While there is none it is 0, and the base
+// stays open: the first message that comes has the offset that its index says, for who looks then as for who waited (I2).
 func (p *partition) findBase(ctx context.Context) (record.Offset, error) {
 	p.mu.Lock()
 	base, known := p.base, p.based
@@ -158,7 +160,10 @@ func (p *partition) findBase(ctx context.Context) (record.Offset, error) {
 	if known {
 		return base, nil
 	}
-	st := newStream(p, noPlace, 0)
+	st, err := p.take(ctx, 0) // who waits for the first message stands there
+	if err != nil {
+		return 0, err
+	}
 	if err := st.open(ctx); err != nil {
 		return 0, err
 	}
@@ -166,6 +171,9 @@ func (p *partition) findBase(ctx context.Context) (record.Offset, error) {
 		st.close()
 		return 0, err
 	}
+	p.mu.Lock()
+	p.hollow = p.hollow || !p.based
+	p.mu.Unlock()
 	p.put(st)
 	return st.next, nil
 }

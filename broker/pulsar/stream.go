@@ -329,16 +329,16 @@ func (st *stream) rebase(d *wire.Delivery) {
 	st.setBase(base)
 }
 
-// begin finds where to count from, of a stream from the oldest message on. A broker that has messages and sends none may
-// stand still: nothing is concluded from that, as the first message tells its own offset (I2).
+// begin finds where to count from, of a stream from the oldest message on. The first message tells its own offset; nothing is
+// concluded from there being none, nor from a broker that has messages and sends none, which may stand still (I2).
 func (st *stream) begin(ctx context.Context) error {
-	last, any, err := st.k.Last(ctx)
-	if err != nil {
-		return err
-	}
-	if !any {
-		st.setBase(0)
+	if st.stash != nil {
+		st.rebase(st.stash)
 		return nil
+	}
+	last, any, err := st.k.Last(ctx)
+	if err != nil || !any {
+		return err
 	}
 	wait, cancel := context.WithTimeout(ctx, st.p.s.quiet)
 	defer cancel()
@@ -351,11 +351,10 @@ func (st *stream) begin(ctx context.Context) error {
 	case !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil:
 		return err
 	case st.p.s.feed.Gapless(): // nothing will ever come
-		st.setBase(0)
 		return nil
 	}
 	nothing, err := gone(ctx, st.k, last)
-	if err != nil || nothing { // the base is that of the first message that comes
+	if err != nil || nothing {
 		return err
 	}
 	return fmt.Errorf("%w: the oldest message of %s does not come, though %s is there", wire.ErrLost, st.p.tp, last)
