@@ -103,6 +103,7 @@ type tableIndex struct {
 	mu     sync.Mutex
 	places *reader.Places
 	dead   *table.Table
+	closed bool
 }
 
 // set names the table. deadURL is where its dead letters would be.
@@ -115,7 +116,10 @@ func (x *tableIndex) set(t *table.Table, app, deadURL string, open storeOpener) 
 	x.places = &reader.Places{Table: t, App: app, Dead: func(ctx context.Context) (*table.Table, error) {
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		if x.dead != nil {
+		switch {
+		case x.closed: // who still asks has the index of a table that is gone
+			return nil, fmt.Errorf("dead letters %s: %w", deadURL, deltalog.ErrClosed)
+		case x.dead != nil:
 			return x.dead, nil
 		}
 		s, err := open(ctx, deadURL)
@@ -135,6 +139,7 @@ func (x *tableIndex) set(t *table.Table, app, deadURL string, open storeOpener) 
 func (x *tableIndex) close() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.closed = true
 	if x.dead == nil {
 		return nil
 	}

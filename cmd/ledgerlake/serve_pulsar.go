@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -58,7 +59,7 @@ func (g *gatewayFlags) runPulsar(ctx context.Context, cfg engineConfig, ready st
 	if lake.History, err = reader.NewHistory(reader.HistoryConfig{Table: lake.table}); err != nil {
 		return err
 	}
-	index := &lakeIndex{lake: lake, places: map[string]*tableIndex{}}
+	index := &lakeIndex{lake: lake, open: map[string]openIndex{}}
 	defer func() { err = errors.Join(err, index.close()) }()
 	conn.Index, conn.NoOrigin = index, true
 	src, err := pulsar.Open(ctx, conn)
@@ -104,30 +105,38 @@ func (g *gatewayFlags) runPulsar(ctx context.Context, cfg engineConfig, ready st
 type lakeIndex struct {
 	lake *lakeTables
 
-	mu     sync.Mutex
-	places map[string]*tableIndex // by topic
-	tables map[string]*table.Table
+	mu   sync.Mutex // before that of lake
+	open map[string]openIndex
 }
 
-// of gives what the table of a topic says; nil when there is none.
+// openIndex is what a table of a topic says.
+type openIndex struct {
+	table *table.Table
+	index *tableIndex
+}
+
+// of gives what the table of a topic says; nil when there is none. That of a table which was dropped, or made again, is closed.
 func (x *lakeIndex) of(topic string) (*tableIndex, error) {
-	t, ok := x.lake.table(topic)
-	if !ok {
-		return nil, nil
-	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.tables[topic] == t {
-		return x.places[topic], nil
+	t, ok := x.lake.table(topic)
+	if old, had := x.open[topic]; had {
+		if ok && old.table == t {
+			return old.index, nil
+		}
+		delete(x.open, topic)
+		if err := old.index.close(); err != nil {
+			x.lake.log.Warn("close the dead letters of a table that is gone", "topic", topic, "error", err)
+		}
+	}
+	if !ok {
+		return nil, nil
 	}
 	at := &tableIndex{}
 	if err := at.set(t, topic, x.lake.url(topic)+"_dead_letters", x.lake.openStore); err != nil {
 		return nil, fmt.Errorf("table %s: %w", x.lake.url(topic), err)
 	}
-	if x.tables == nil {
-		x.tables = map[string]*table.Table{}
-	}
-	x.places[topic], x.tables[topic] = at, t
+	x.open[topic] = openIndex{t, at}
 	return at, nil
 }
 
@@ -148,8 +157,8 @@ func (x *lakeIndex) End(ctx context.Context, tp record.TopicPartition) (record.O
 func (x *lakeIndex) close() (err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for _, at := range x.places {
-		err = errors.Join(err, at.close())
+	for _, at := range x.open {
+		err = errors.Join(err, at.index.close())
 	}
 	return err
 }
@@ -178,6 +187,14 @@ func (h pulsarHistory) Start(ctx context.Context, tp record.TopicPartition) (rec
 		return 0, true
 	}
 	return h.lake.Start(ctx, h.full(tp))
+}
+
+// End tells how far the table of a topic is. What was read of the topic so far says nothing of that, so the newest version does.
+func (h pulsarHistory) End(ctx context.Context, tp record.TopicPartition, _ [16]byte, _ record.Offset) (record.Offset, bool, error) {
+	if broker.Internal(tp.Topic) {
+		return 0, false, nil
+	}
+	return h.lake.End(ctx, h.full(tp), [16]byte{}, math.MaxInt64)
 }
 
 // OffsetForTime is for wire.History.
