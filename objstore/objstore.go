@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"iter"
 	"time"
 )
@@ -58,9 +59,17 @@ var (
 	ErrExists = errors.New("object exists already")
 	// ErrDenied is wrapped where the store knows who asks and says no: somebody has to mend rights.
 	ErrDenied = errors.New("the credentials are good but may not do this")
+	// ErrCredentials is wrapped where the store does not know who asks, or does not any more: somebody has to give others, but
+	// for those that renew themselves and could not for a moment.
+	ErrCredentials = errors.New("there are no usable credentials")
 	// ErrUnknownOutcome wraps failures after which the object may or may not have been published.
 	ErrUnknownOutcome = errors.New("the store did not say whether the object was written")
 	// ErrNotFinal comes with ErrUnknownOutcome when finding one's own object there is no proof that it stays:
 	// another writer may replace it, or it may not survive a crash.
 	ErrNotFinal = errors.New("the object may not stay")
 )
+
+// Refused says whether it is about who asks that an operation failed: a person has to mend credentials or rights.
+func Refused(err error) bool {
+	return errors.Is(err, ErrCredentials) || errors.Is(err, ErrDenied) || errors.Is(err, fs.ErrPermission)
+}

@@ -40,7 +40,7 @@ func comparePlaces(a, b place) int {
 func (s *session) bury(ctx context.Context, all *output) error {
 	for try := 1; ; try++ {
 		err := s.tryBury(ctx, all)
-		if err == nil || ctx.Err() != nil || stale(err) || permanent(err) {
+		if err == nil || ctx.Err() != nil || stale(err) || s.t.cfg.final(err, try) {
 			return err
 		}
 		if !moved(err) {

@@ -10,6 +10,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/committer"
 	"github.com/ledgerlake/ledgerlake/decode/transform"
 	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
 )
@@ -60,6 +61,16 @@ func permanent(err error) bool {
 		errors.Is(err, broker.ErrGiveUp) || errors.Is(err, broker.ErrUnknownTopic) || errors.Is(err, broker.ErrClosed) ||
 		errors.Is(err, committer.ErrIncarnation) || errors.Is(err, committer.ErrInvalidRequest) ||
 		errors.Is(err, deltalog.ErrClosed) || errors.Is(err, deltalog.ErrNotTable) || errors.Is(err, deltalog.ErrInvalidCommit)
+}
+
+// refusedTries is after how many failures in a row, about half a minute, a bounded run takes it for final that a store refuses
+// it: credentials that renew themselves are there by then.
+const refusedTries = 9
+
+// final says whether another try after so many failures in a row is of no use. A bounded run does not wait for a person; one
+// without an end does, as others work beside it meanwhile.
+func (c Config) final(err error, tries int) bool {
+	return permanent(err) || c.UntilEnd && tries >= refusedTries && objstore.Refused(err)
 }
 
 // stale says whether the files of a commit are of no use any more: the table moved on without us.

@@ -266,7 +266,7 @@ func (s *session) commit(ctx context.Context, all *output, adds []deltalog.Add) 
 			return v, nil
 		}
 		unclear = unclear || errors.Is(err, objstore.ErrUnknownOutcome)
-		if stale(err) || permanent(err) {
+		if stale(err) || s.t.cfg.final(err, try) {
 			if unclear && s.covered(ctx, all.ranges) {
 				return -1, nil // which version it was does not matter
 			}

@@ -87,7 +87,7 @@ func (t *Tierer) Run(ctx context.Context) error {
 		if err == nil || ctx.Err() != nil && errors.Is(err, context.Canceled) && !atLastCommit(err) {
 			return nil
 		}
-		if ctx.Err() != nil || permanent(err) {
+		if ctx.Err() != nil || t.cfg.final(err, try) {
 			return fmt.Errorf("tier topic %s: %w", t.cfg.Topic, err)
 		}
 		if t.resetMoved() {

@@ -59,6 +59,9 @@ func TestPutIfAbsentFailures(t *testing.T) {
 			if err == nil || c.want != nil && !errors.Is(err, c.want) || errors.Is(err, objstore.ErrUnknownOutcome) != c.unknown {
 				t.Errorf("PutIfAbsent = %v, want %v", err, c.want)
 			}
+			if refused := c.want == az.ErrDenied || c.want == az.ErrCredentials; objstore.Refused(err) != refused {
+				t.Errorf("PutIfAbsent = %v: that a person has to mend rights is %v", err, !refused)
+			}
 			if c.want != objstore.ErrExists && errors.Is(err, objstore.ErrExists) {
 				t.Errorf("it looks like a lost race: %v", err)
 			}

@@ -15,8 +15,8 @@ import (
 
 // What a person can mend. Errors of all methods wrap one of these where it is the cause.
 var (
-	ErrCredentials = errors.New("there are no usable Azure credentials: set AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_TOKEN, " +
-		"run `az login`, or run under an identity")
+	ErrCredentials = fmt.Errorf("%w for Azure: set AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_TOKEN, "+
+		"run `az login`, or run under an identity", objstore.ErrCredentials)
 	ErrDenied      = fmt.Errorf("%w: check the roles on the container (Storage Blob Data Contributor)", objstore.ErrDenied)
 	ErrNoContainer = errors.New("the container does not exist: make it, or correct its name or the account's")
 	ErrUnreachable = errors.New("the endpoint cannot be reached: check the account's name, the endpoint, and the network")

@@ -227,8 +227,15 @@ func TestMistakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.PutIfAbsent(t.Context(), "k", nil); !errors.Is(err, gs.ErrCredentials) || errors.Is(err, objstore.ErrUnknownOutcome) {
+	if err := s.PutIfAbsent(t.Context(), "k", nil); !errors.Is(err, gs.ErrCredentials) || !objstore.Refused(err) || errors.Is(err, objstore.ErrUnknownOutcome) {
 		t.Errorf("no token: %v", err)
+	}
+	s, b = open(t)
+	for status, want := range map[int]error{http.StatusUnauthorized: objstore.ErrCredentials, http.StatusForbidden: objstore.ErrDenied} {
+		b.setFault(func(w http.ResponseWriter, _ *http.Request, _ func(http.ResponseWriter)) { w.WriteHeader(status) })
+		if _, err := s.GetRange(t.Context(), "k", 0, 1); !errors.Is(err, want) || !objstore.Refused(err) {
+			t.Errorf("status %d: %v", status, err)
+		}
 	}
 	for _, cfg := range []gs.Config{{}, {Bucket: "b", PartSize: 1}, {Bucket: "b", Prefix: "a/../b"}} {
 		if _, err := gs.Open(context.Background(), cfg); err == nil {

@@ -18,8 +18,8 @@ import (
 
 // What a person can mend. Errors of all methods wrap one of these where it is the cause.
 var (
-	ErrCredentials = errors.New("there are no usable Google credentials: set GOOGLE_APPLICATION_CREDENTIALS, " +
-		"run `gcloud auth application-default login`, or run under a service account")
+	ErrCredentials = fmt.Errorf("%w for Google: set GOOGLE_APPLICATION_CREDENTIALS, "+
+		"run `gcloud auth application-default login`, or run under a service account", objstore.ErrCredentials)
 	ErrDenied      = fmt.Errorf("%w: check the roles of the account on the bucket", objstore.ErrDenied)
 	ErrNoBucket    = errors.New("the bucket does not exist: make it, or correct its name")
 	ErrUnreachable = errors.New("the endpoint cannot be reached: check its URL, that it runs, and the network")

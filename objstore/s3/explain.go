@@ -9,14 +9,15 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/ledgerlake/ledgerlake/objstore"
 )
 
 // What a person can mend. Errors of all methods wrap one of these where it is the cause.
 var (
-	ErrCredentials = errors.New("there are no usable AWS credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, " +
-		"or AWS_PROFILE, or run under a role")
+	ErrCredentials = fmt.Errorf("%w for AWS: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN where they run out), "+
+		"or AWS_PROFILE, or run under a role", objstore.ErrCredentials)
 	ErrDenied      = fmt.Errorf("%w: check the policy of the bucket, the table and the role", objstore.ErrDenied)
 	ErrNoBucket    = errors.New("the bucket does not exist: make it, or correct its name or the endpoint")
 	ErrRegion      = errors.New("this is the wrong region: set AWS_REGION or --s3-region to that of the bucket")
@@ -42,12 +43,24 @@ func explanation(err error) error {
 		case "NoSuchBucket":
 			return ErrNoBucket
 		case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "ExpiredTokenException", "InvalidToken",
+			"TokenRefreshRequired", "InvalidSecurity",
 			"UnrecognizedClientException", "InvalidClientTokenId", "InvalidSignatureException":
 			return ErrCredentials
-		case "AccessDenied", "AccessDeniedException", "Forbidden":
+		case "AccessDenied", "AccessDeniedException", "Forbidden", "AllAccessDisabled", "AccountProblem":
 			return ErrDenied
 		case "PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException":
 			return ErrRegion
+		case "RequestTimeTooSkewed": // a 403 that says what to mend: the clock
+			return nil
+		}
+	}
+	var answer *smithyhttp.ResponseError
+	if errors.As(err, &answer) { // without a code that is known
+		switch answer.HTTPStatusCode() {
+		case http.StatusUnauthorized:
+			return ErrCredentials
+		case http.StatusForbidden:
+			return ErrDenied
 		}
 	}
 	var op *net.OpError

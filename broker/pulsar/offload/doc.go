@@ -45,5 +45,6 @@
 //
 // # Faults of the store
 //
-// They are retried, but for a store that says that the object may not be read: that is an error with the remedy.
+// They are retried, but for a store that says that the object may not be read: that is an error with the remedy. So are
+// credentials that ran out and are not renewed soon.
 package offload

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"sort"
 
 	"github.com/ledgerlake/ledgerlake/broker"
@@ -93,13 +92,16 @@ func failed(key string, at, size int64, err error) error {
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, objstore.ErrNotFound):
 		return &DamageError{Object: key, Offset: at, Reason: fmt.Sprintf("it has not the %d bytes that it should: %v", size, err)}
-	case errors.Is(err, objstore.ErrDenied), errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, objstore.ErrCredentials): // those that renew themselves may come in a moment
+		return &storeError{fmt.Errorf("%w: read %s: %w; with others the same command goes on where it was", broker.ErrGiveUp, key, err)}
+	case objstore.Refused(err):
 		return fmt.Errorf("%w: read %s: %w; when it may be read, the same command goes on where it was", broker.ErrGiveUp, key, err)
 	}
 	return &storeError{fmt.Errorf("read %s: %w", key, err)}
 }
 
-// storeError is a fault of the store, which may pass, as a lost connection may.
+// storeError is a fault of the store, which may pass, as a lost connection may. One that is a broker.ErrGiveUp too ends the run
+// when it does not within Config.RetryTimeout of the source.
 type storeError struct{ error }
 
 func (e *storeError) Unwrap() error        { return e.error }
