@@ -35,9 +35,10 @@ func startScript(t testing.TB, python string, env []string, file string, args ..
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan struct{})
+	ended, waited := make(chan struct{}), programEnds(t, cmd.Process.Pid)
 	var failed error
 	go func() {
+		defer waited()
 		if err := cmd.Wait(); err != nil {
 			failed = fmt.Errorf("%s: %w\n%s", file, err, tail(stderr.Bytes(), 4000))
 		}

@@ -1,5 +1,5 @@
 // Package harness runs the real ledgerlake binary and real services for the tests under test/. It
-// guarantees that what it starts is ended when the test ends, that nothing listens beyond loopback, and
+// guarantees that what it starts is ended when the test ends, or its process is killed, that nothing listens beyond loopback, and
 // that a missing service skips a test with its reason, or fails it when CI=true.
 //
 // # What it starts

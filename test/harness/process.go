@@ -58,6 +58,7 @@ func Rows(t testing.TB, args ...string) iter.Seq[map[string]any] {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
+		defer programEnds(t, cmd.Process.Pid)()
 		lines := bufio.NewScanner(out)
 		lines.Buffer(nil, 64<<20)
 		for lines.Scan() {
@@ -115,11 +116,21 @@ func executeWithin(t testing.TB, limit time.Duration, stdin io.Reader, env []str
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &stdout, &stderr
 	cmd.Env = append(os.Environ(), env...)
 	cmd.WaitDelay = 5 * time.Second
-	err := cmd.Run()
+	err := run(t, cmd)
 	if err != nil && ctx.Err() != nil {
 		err = fmt.Errorf("not done within %s: %w", limit, err)
 	}
 	return Result{stdout.Bytes(), stderr.Bytes(), err}
+}
+
+// run is cmd.Run of a program that is not to outlive the test.
+func run(t testing.TB, cmd *exec.Cmd) error {
+	t.Helper()
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	defer programEnds(t, cmd.Process.Pid)()
+	return cmd.Wait()
 }
 
 func tail(b []byte, n int) []byte {
@@ -153,8 +164,10 @@ func StartProgram(t testing.TB, program string, args ...string) *Process {
 	if err := errors.Join(p.cmd.Start(), f.Close()); err != nil {
 		t.Fatalf("start %s %s: %v", filepath.Base(program), args[0], err)
 	}
+	ended := programEnds(t, p.cmd.Process.Pid)
 	go func() {
 		p.err = p.cmd.Wait()
+		ended()
 		close(p.done)
 	}()
 	t.Cleanup(func() {

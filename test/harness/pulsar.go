@@ -47,7 +47,9 @@ func Pulsar(t testing.TB, entries int, config ...string) *RealPulsar {
 	p := &RealPulsar{dir: filepath.Join(t.TempDir(), "pulsar"), port: FreePort(t, 0), web: FreePort(t, 0),
 		env: []string{"PULSAR_ENTRIES=" + strconv.Itoa(entries), "PULSAR_CONFIG=" + strings.Join(config, "\n"), "LEDGERLAKE_CACHE=" + cache(t)}}
 	p.Addr, p.Web = fmt.Sprintf("127.0.0.1:%d", p.port), fmt.Sprintf("http://127.0.0.1:%d", p.web)
+	ended := serviceEnds(t, script(t, "pulsar.sh"), "kill", p.dir)
 	t.Cleanup(func() {
+		defer ended()
 		// KILL: a clean stop takes seconds, and its data goes with the folder.
 		if out, err := exec.Command(script(t, "pulsar.sh"), "kill", p.dir).CombinedOutput(); err != nil {
 			t.Errorf("end Pulsar: %v\n%s", err, out)
@@ -142,9 +144,10 @@ func (p *RealPulsar) StartTool(t testing.TB, what string, args ...string) (wait 
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan error, 1)
+	done, ended := make(chan error, 1), programEnds(t, cmd.Process.Pid)
 	go func() {
 		err := cmd.Wait()
+		ended()
 		if err != nil {
 			err = fmt.Errorf("%s: %w\n%s", what, err, out.Bytes())
 		}

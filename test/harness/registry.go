@@ -27,7 +27,9 @@ func Registry(t testing.TB) *RealRegistry {
 	}
 	r := &RealRegistry{dir: filepath.Join(t.TempDir(), "registry"), port: FreePort(t, 0)}
 	r.URL = fmt.Sprintf("http://127.0.0.1:%d/apis/ccompat/v7", r.port)
+	ended := serviceEnds(t, script(t, "apicurio.sh"), "kill", r.dir)
 	t.Cleanup(func() {
+		defer ended()
 		if out, err := exec.Command(script(t, "apicurio.sh"), "kill", r.dir).CombinedOutput(); err != nil {
 			t.Errorf("end the registry: %v\n%s", err, out)
 		}

@@ -109,7 +109,9 @@ func Kafka(t testing.TB) *RealKafka {
 	NeedKafka(t)
 	k := &RealKafka{dir: filepath.Join(t.TempDir(), "kafka"), port: FreePort(t, 1)}
 	k.Addr = fmt.Sprintf("127.0.0.1:%d", k.port)
+	ended := serviceEnds(t, script(t, "kafka.sh"), "kill", k.dir)
 	t.Cleanup(func() {
+		defer ended()
 		// KILL: a clean stop takes seconds, and its data goes with the folder.
 		if out, err := exec.Command(script(t, "kafka.sh"), "kill", k.dir).CombinedOutput(); err != nil {
 			t.Errorf("end Kafka: %v\n%s", err, out)
@@ -148,7 +150,7 @@ func KafkaTool(t testing.TB, stdin io.Reader, class string, args ...string) (std
 	cmd := exec.CommandContext(ctx, script(t, "kafka.sh"), append([]string{"tool", "org.apache.kafka.tools." + class}, args...)...)
 	var out, complaints strings.Builder
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = stdin, &out, &complaints, 5*time.Second
-	if err := cmd.Run(); err != nil {
+	if err := run(t, cmd); err != nil {
 		t.Fatalf("%s %s: %v\n%s\n%s", class, strings.Join(args, " "), err, out.String(), complaints.String())
 	}
 	return out.String(), complaints.String()
@@ -174,10 +176,12 @@ func S3(t *testing.T) *S3Server {
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	ended := serviceEnds(t, script(t, "versitygw.sh"), "stop", dir)
 	if _, err := command(t, nil, nil, script(t, "versitygw.sh"), "start", dir, fmt.Sprint(port)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		defer ended()
 		if out, err := exec.Command(script(t, "versitygw.sh"), "stop", dir).CombinedOutput(); err != nil {
 			t.Errorf("end the S3 server: %v\n%s", err, out)
 		}

@@ -48,10 +48,12 @@ func npmServer(t *testing.T, name string) string {
 		Missing(t, "the server "+name, "run 'make services' (it needs Node.js 20 and npm)")
 	}
 	dir, port := filepath.Join(t.TempDir(), name), FreePort(t, 0)
+	ended := serviceEnds(t, script(t, "npm.sh"), "stop", name, dir)
 	if _, err := command(t, nil, nil, script(t, "npm.sh"), "start", name, dir, fmt.Sprint(port)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		defer ended()
 		if out, err := exec.Command(script(t, "npm.sh"), "stop", name, dir).CombinedOutput(); err != nil {
 			t.Errorf("end %s: %v\n%s", name, err, out)
 		}
@@ -78,10 +80,12 @@ func GoogleStorage(t *testing.T) string {
 		Missing(t, "the server of Google's storage protocol", "run 'test/services/fakegcs.sh prepare' (minutes of CPU)")
 	}
 	dir, port := filepath.Join(t.TempDir(), "gcs"), FreePort(t, 0)
+	ended := serviceEnds(t, script(t, "fakegcs.sh"), "stop", dir)
 	if _, err := command(t, nil, nil, script(t, "fakegcs.sh"), "start", dir, fmt.Sprint(port)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		defer ended()
 		if out, err := exec.Command(script(t, "fakegcs.sh"), "stop", dir).CombinedOutput(); err != nil {
 			t.Errorf("end fake-gcs-server: %v\n%s", err, out)
 		}
