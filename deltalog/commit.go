@@ -58,6 +58,7 @@ func (l *Log) Commit(ctx context.Context, c Commit) (Version, error) {
 	t := &transaction{log: l, c: c, id: uuid.NewString(), checked: c.ReadVersion}
 	v, err := t.run(ctx)
 	if err != nil {
+		l.told(err)
 		return -1, fmt.Errorf("commit to %s: %w", l.store.URL(), err)
 	}
 	l.writeChecksum(ctx, v, t.id)
@@ -117,6 +118,9 @@ func (t *transaction) giveUp(ctx context.Context, cause error) (Version, error) 
 func (t *transaction) attempt(ctx context.Context) (Version, error) {
 	l := t.log
 	snap, err := l.Snapshot(ctx)
+	if err == nil {
+		err = l.owed()
+	}
 	if err != nil {
 		return -1, err
 	}
@@ -148,7 +152,7 @@ func (t *transaction) attempt(ctx context.Context) (Version, error) {
 		}
 		return -1, err
 	}
-	l.applyOwn(v, data)
+	l.applyOwn(v, data, snap.metadata.ID)
 	return v, nil
 }
 
@@ -190,11 +194,22 @@ func (t *transaction) findOwn(ctx context.Context) (Version, bool, error) {
 	return -1, false, nil
 }
 
-// applyOwn moves the state over our own commit without reading it back.
-func (l *Log) applyOwn(v Version, data []byte) {
+// applyOwn moves the state over our own commit without reading it back. Where that is not possible, and table is its
+// metaData.id, the next look at the table makes sure that the version is still what was put there (I5).
+func (l *Log) applyOwn(v Version, data []byte, table string) {
 	l.io <- struct{}{}
 	defer func() { <-l.io }()
-	if l.state == nil || l.state.version != v-1 {
+	own := &suspect{version: v, table: table, head: head{key: commitName(v), size: int64(len(data)), sum: sha256.Sum256(data)}}
+	doubt := func() {
+		if l.drop(); table != "" {
+			l.suspect = own
+		}
+	}
+	switch s := l.state; {
+	case s == nil, s.version == v && s.head.sum != [sha256.Size]byte{} && s.head.sum != own.head.sum:
+		doubt()
+		return
+	case s.version != v-1:
 		return
 	}
 	a, err := parseCommit(data, commitName(v))
@@ -203,7 +218,7 @@ func (l *Log) applyOwn(v Version, data []byte) {
 		err = l.applyNext(logFile{kind: kindCommit, key: commitName(v), version: v, size: int64(len(data))}, a)
 	}
 	if err != nil { // the next refresh reads it from the store and reports what is wrong
-		l.drop()
+		doubt()
 		return
 	}
 	l.cut()

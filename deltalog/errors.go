@@ -38,7 +38,8 @@ var (
 )
 
 // ReplacedError says that another writer put other content in the place of a version that was read or committed here
-// (I5): what the version held is lost. It comes once, from the next look at the table; after it the table is read as it is now.
+// (I5): what the version held is lost. The next look at the table gives it, and the next commit unless that look was its own:
+// a commit whose success it would have hidden leaves it to the one after. Then the table is read as it is now.
 type ReplacedError struct {
 	Version Version
 	By      string // engineInfo of what is there now

@@ -100,7 +100,7 @@ func (l *Log) changed(ctx context.Context) ([]byte, error) {
 
 // replacedBy gives the *ReplacedError for what changed gave, nil when a table that was made again explains it. The state
 // must have been loaded after that, so that it is of the table that the data is of, or of a later one.
-func (x *suspect) replacedBy(data []byte, now *state) error {
+func (x *suspect) replacedBy(data []byte, now *state) *ReplacedError {
 	if data == nil || now.metadata.ID != x.table {
 		return nil
 	}
@@ -109,6 +109,36 @@ func (x *suspect) replacedBy(data []byte, now *state) error {
 		out.By = a.info.EngineInfo
 	}
 	return out
+}
+
+// owe keeps what a look at the table has noticed until a commit says it: that look may be one whose error nobody hears.
+func (l *Log) owe(e *ReplacedError) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.untold = e
+}
+
+// owed gives what the next commit has to say instead of being made.
+func (l *Log) owed() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.untold == nil {
+		return nil
+	}
+	return l.untold
+}
+
+// told takes note of the error of a commit.
+func (l *Log) told(err error) {
+	var e *ReplacedError
+	if !errors.As(err, &e) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.untold == e {
+		l.untold = nil
+	}
 }
 
 // file finds a commit or a part of a complete checkpoint by its key.

@@ -28,9 +28,10 @@ type Log struct {
 	mu           sync.Mutex // guards what follows; never held over calls to the store
 	snap         *Snapshot  // of state, nil while that moves on
 	recent       recentCommits
-	checkpointed Version // newest version that a checkpoint is known of or was tried for
-	covered      int64   // Snapshot.pending at that time
-	busy         bool    // a checkpoint is under way
+	checkpointed Version        // newest version that a checkpoint is known of or was tried for
+	covered      int64          // Snapshot.pending at that time
+	busy         bool           // a checkpoint is under way
+	untold       *ReplacedError // noticed, and no commit has said so yet
 	closed       bool
 }
 
@@ -208,6 +209,7 @@ func (l *Log) refresh(ctx context.Context) (*Snapshot, error) {
 	l.state, l.suspect = s, nil
 	if replaced != nil { // once: whoever asks again goes on with what is there now
 		l.cfg.Logger.Error("a version of the table was replaced", "table", l.store.URL(), "error", replaced)
+		l.owe(replaced)
 		return nil, replaced
 	}
 	return l.cut(), nil

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/objstore/mem"
 )
 
@@ -87,4 +88,107 @@ func TestReplacedVersionIsSaidAfterAFault(t *testing.T) {
 			return
 		}
 	}
+}
+
+// A replaced version that is noticed while a commit looks for itself after an unknown outcome is said: by that commit, or, where
+// it finds itself in the log and so has succeeded, by the next one. The same when the outcome is never known (I5).
+func TestReplacedVersionIsSaidAfterAnUnknownOutcome(t *testing.T) {
+	for _, landed := range []bool{true, false} {
+		store := mem.New()
+		l := mustCreate(t, store, Config{RetryBase: time.Microsecond, RetryMax: time.Millisecond})
+		v := mustCommit(t, l, Commit{ReadVersion: 0, Adds: []Add{add("ours")}})
+		mustSnapshot(t, l)
+		store.SetHook(func(_ context.Context, c mem.Call) mem.Fault {
+			if c.Op != mem.OpPutIfAbsent || c.Key != commitName(v+1) {
+				return mem.Fault{}
+			}
+			store.SetHook(nil)
+			put(t, store, commitName(v), []byte(`{"commitInfo":{"timestamp":1,"operation":"WRITE","engineInfo":"Careless/1.0"}}`+"\n"+addLine("theirs")))
+			lost := fmt.Errorf("lost: %w", objstore.ErrUnknownOutcome)
+			if landed {
+				return mem.Fault{After: lost}
+			}
+			return mem.Fault{Before: lost}
+		})
+		var replaced *ReplacedError
+		got, err := l.Commit(t.Context(), Commit{ReadVersion: v, Adds: []Add{add("next")}})
+		if landed {
+			if err != nil || got != v+1 {
+				t.Fatalf("the commit that is in the log: version %d, %v", got, err)
+			}
+			got, err = l.Commit(t.Context(), Commit{ReadVersion: v, Adds: []Add{add("after")}})
+		}
+		if !errors.As(err, &replaced) || replaced.Version != v || replaced.By != "Careless/1.0" {
+			t.Fatalf("landed %v: version %d, %v; want to be told that version %d was replaced", landed, got, err, v)
+		}
+		if told := errors.Is(err, objstore.ErrUnknownOutcome); told == landed {
+			t.Errorf("landed %v: %v", landed, err)
+		}
+		mustCommit(t, l, Commit{ReadVersion: v, Adds: []Add{add("again")}})
+	}
+}
+
+// A look at the table whose error nobody hears does not keep the next commit from saying it (I5).
+func TestReplacedVersionIsSaidByTheNextCommit(t *testing.T) {
+	store := mem.New()
+	l := mustCreate(t, store, Config{})
+	v := mustCommit(t, l, Commit{ReadVersion: 0, Adds: []Add{add("ours")}})
+	put(t, store, commitName(v), []byte(addLine("theirs")))
+	if _, err := l.Snapshot(t.Context()); err == nil {
+		t.Fatal("the look noticed nothing")
+	}
+	mustSnapshot(t, l)
+	var replaced *ReplacedError
+	if _, err := l.Commit(t.Context(), Commit{ReadVersion: v, Adds: []Add{add("next")}}); !errors.As(err, &replaced) || replaced.Version != v {
+		t.Fatal(err)
+	}
+	if next := mustCommit(t, l, Commit{ReadVersion: v, Adds: []Add{add("next")}}); next != v+1 {
+		t.Errorf("version %d", next)
+	}
+}
+
+// A version that is overwritten before its own writer could take it into its state, because a look at the table failed
+// meanwhile or saw the other content first, is noticed as well (I5).
+func TestReplacedVersionThatWasNotYetSeen(t *testing.T) {
+	for _, how := range []string{"the look failed", "the look saw the other content"} {
+		store := mem.New()
+		l := mustCreate(t, store, Config{})
+		mustSnapshot(t, l)
+		const v = 1
+		other := []byte(`{"commitInfo":{"timestamp":1,"operation":"WRITE","engineInfo":"Careless/1.0"}}` + "\n" + addLine("theirs"))
+		hooked := &afterPut{Store: store, do: func() {
+			if how == "the look failed" {
+				store.SetHook(func(context.Context, mem.Call) mem.Fault { return mem.Fault{Before: errors.New("503")} })
+				if _, err := l.Snapshot(t.Context()); err == nil {
+					t.Fatal("no fault")
+				}
+				store.SetHook(nil)
+				put(t, store, commitName(v), other)
+				return
+			}
+			put(t, store, commitName(v), other)
+			mustSnapshot(t, l)
+		}}
+		l.store = hooked
+		mustCommit(t, l, Commit{ReadVersion: 0, Adds: []Add{add("ours")}})
+		var replaced *ReplacedError
+		if _, err := l.Commit(t.Context(), Commit{ReadVersion: v, Adds: []Add{add("next")}}); !errors.As(err, &replaced) || replaced.Version != v || replaced.By != "Careless/1.0" {
+			t.Errorf("%s: %v", how, err)
+		}
+	}
+}
+
+// afterPut does something once, between a commit and the moment in which its writer hears of it.
+type afterPut struct {
+	objstore.Store
+	do func()
+}
+
+func (s *afterPut) PutIfAbsent(ctx context.Context, key string, data []byte) error {
+	err := s.Store.PutIfAbsent(ctx, key, data)
+	if do := s.do; do != nil {
+		s.do = nil
+		do()
+	}
+	return err
 }

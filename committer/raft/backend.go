@@ -55,6 +55,9 @@ func (n *Node) commit(ctx context.Context, q *rpc.CommitRequest) (*rpc.CommitRep
 		return &rpc.CommitReply{Answer: a}, nil
 	}
 	for try := range recheckTries {
+		if x := r.takeReplaced(); x != nil {
+			return &rpc.CommitReply{Replaced: x}, nil
+		}
 		req, err := r.prepare(ctx, q)
 		if err != nil {
 			return &rpc.CommitReply{Error: err.Error()}, nil
@@ -69,6 +72,9 @@ func (n *Node) commit(ctx context.Context, q *rpc.CommitRequest) (*rpc.CommitRep
 		}
 		if key := req.Staged.Key; key != "" && a.Code.Final() && a.Code != fsm.Lost {
 			r.unstage(key) // in the store for ever, where a leader without it finds the version, or refused for ever
+		}
+		if x := r.takeReplaced(); x != nil { // seen while the request was under way
+			return &rpc.CommitReply{Answer: a, Replaced: x}, nil
 		}
 		if a.Code != fsm.Recheck {
 			return &rpc.CommitReply{Answer: a}, nil

@@ -556,3 +556,26 @@ func TestStagedMemory(t *testing.T) {
 		t.Errorf("%d MB were read at a time, want up to %d", store.most>>20, fsm.MaxStaged>>20)
 	}
 }
+
+// That somebody overwrote a version is said to the next request, which has its own answer when it is sent again (I5).
+func TestReplacedVersionIsSaid(t *testing.T) {
+	store := mem.New()
+	newTable(t, store)
+	tab := newCluster(t, 1, store, func(cfg *raft.Config) { cfg.Verify = time.Nanosecond }).client(nil).Table(location)
+	if err := write(t.Context(), tab, 0, 3); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Put(t.Context(), deltalog.CommitKey(3), []byte(`{"commitInfo":{"timestamp":1,"operation":"WRITE","engineInfo":"Careless/1.0"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	var replaced *deltalog.ReplacedError
+	v, err := tab.Commit(t.Context(), request(1, 0, 10))
+	if !errors.As(err, &replaced) || replaced.Version != 3 || replaced.By != "Careless/1.0" || !errors.Is(err, objstore.ErrUnknownOutcome) {
+		t.Fatalf("version %d, %v", v, err)
+	}
+	for i := range record.Offset(2) {
+		if v, err = tab.Commit(t.Context(), request(1, 10*i, 10*i+10)); err != nil || v != deltalog.Version(4+i) {
+			t.Fatalf("version %d, %v", v, err)
+		}
+	}
+}

@@ -71,7 +71,7 @@ func (r *runner) openOnce() error {
 
 // describe makes the command that takes the table as it is in the store.
 func (r *runner) describe(ctx context.Context, replace int64, hash string) (*fsm.Open, error) {
-	snap, err := r.log.Snapshot(ctx)
+	snap, err := r.look(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -108,12 +108,38 @@ func (r *runner) reopen(e publish.Reopen) error {
 	if err != nil {
 		return fmt.Errorf("open the replaced table: %w", err)
 	}
+	if err := r.compare(ctx, e, c); err != nil {
+		return err
+	}
 	if _, err = r.t.apply(c).wait(); err != nil {
 		return err
 	}
 	r.mu.Lock()
 	r.snap = nil
 	r.mu.Unlock()
+	return nil
+}
+
+// compare tells a version that was replaced from a table that was made again, or lost its newest version.
+func (r *runner) compare(ctx context.Context, e publish.Reopen, now *fsm.Open) error {
+	if r.view.shape().Incarnation != now.Shape.Incarnation {
+		return nil
+	}
+	key := deltalog.CommitKey(deltalog.Version(e.Version))
+	data, err := r.store.Get(ctx, key)
+	switch {
+	case errors.Is(err, objstore.ErrNotFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read version %d: %w", e.Version, err)
+	case fsm.HashOf(data) == e.Hash:
+		return nil
+	}
+	replaced := &deltalog.ReplacedError{Version: deltalog.Version(e.Version)}
+	if c, err := deltalog.ParseCommit(data, key); err == nil {
+		replaced.By = c.Info.EngineInfo
+	}
+	r.noteReplaced(replaced)
 	return nil
 }
 
@@ -198,7 +224,7 @@ func (r *runner) snapshot(ctx context.Context) (*deltalog.Snapshot, fsm.Shape, e
 	if snap != nil && shape.Meta == want.Meta && shape.Proto == want.Proto {
 		return snap, shape, nil
 	}
-	snap, err := r.log.Snapshot(ctx)
+	snap, err := r.look(ctx)
 	if err != nil {
 		return nil, fsm.Shape{}, err
 	}

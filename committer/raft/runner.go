@@ -11,6 +11,7 @@ import (
 
 	"github.com/ledgerlake/ledgerlake/committer/raft/fsm"
 	"github.com/ledgerlake/ledgerlake/committer/raft/publish"
+	"github.com/ledgerlake/ledgerlake/committer/rpc"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/objstore"
 )
@@ -37,6 +38,8 @@ type runner struct {
 	status  publish.Status
 	snap    *deltalog.Snapshot // newest that requests were checked against
 	shape   fsm.Shape          // of snap
+	// replaced is a version that has other content now, until a request was told (I5).
+	replaced *rpc.Replaced
 }
 
 // outcome is the answer to a request, or why there is none.
@@ -192,7 +195,7 @@ func (r *runner) keep() {
 			return
 		case e := <-r.stored:
 			if e.Version%10 == 0 { // it may have missed versions of others
-				_, _ = r.log.Snapshot(r.t.ctx)
+				_, _ = r.look(r.t.ctx)
 			}
 			if e.Data == nil {
 				var err error
@@ -203,6 +206,34 @@ func (r *runner) keep() {
 			r.log.Published(deltalog.Version(e.Version), e.Data)
 		}
 	}
+}
+
+// look gives the newest snapshot. What the log says, once, of a version that was replaced waits for the next request.
+func (r *runner) look(ctx context.Context) (*deltalog.Snapshot, error) {
+	snap, err := r.log.Snapshot(ctx)
+	var replaced *deltalog.ReplacedError
+	if errors.As(err, &replaced) {
+		r.noteReplaced(replaced)
+		snap, err = r.log.Snapshot(ctx)
+	}
+	return snap, err
+}
+
+func (r *runner) noteReplaced(e *deltalog.ReplacedError) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.replaced == nil {
+		r.replaced = &rpc.Replaced{Version: int64(e.Version), By: e.By}
+	}
+}
+
+// takeReplaced gives what is to be told, once.
+func (r *runner) takeReplaced() *rpc.Replaced {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x := r.replaced
+	r.replaced = nil
+	return x
 }
 
 // submit hands a request to the loop and waits for its answer.

@@ -60,6 +60,14 @@ type CommitReply struct {
 	Answer  fsm.Answer `json:"answer"`
 	Error   string     `json:"error,omitempty"`
 	NoTable string     `json:"noTable,omitempty"` // there is no table that the group could commit to: why
+	// Replaced tells that a version of the table has other content now, once: the same request, sent again, gets its answer.
+	Replaced *Replaced `json:"replaced,omitempty"`
+}
+
+// Replaced is a deltalog.ReplacedError.
+type Replaced struct {
+	Version int64  `json:"version"`
+	By      string `json:"by,omitempty"`
 }
 
 // LeaseRequest asks for an epoch of partitions.

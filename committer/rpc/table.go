@@ -82,12 +82,12 @@ func (t *Table) send(ctx context.Context, r *CommitRequest, lease bool) (deltalo
 	if errors.Is(err, deltalog.ErrNotTable) {
 		return -1, err
 	}
-	if err != nil {
+	if err != nil && answer.Code != fsm.Lost {
 		return -1, fmt.Errorf("%w: %w", objstore.ErrUnknownOutcome, err)
 	}
 	t.answered(key)
 	t.unstage(ctx, r)
-	if err := t.failure(r, answer); err != nil {
+	if err := errors.Join(t.failure(r, answer), err); err != nil {
 		return -1, err
 	}
 	return deltalog.Version(answer.Version), nil
@@ -96,7 +96,7 @@ func (t *Table) send(ctx context.Context, r *CommitRequest, lease bool) (deltalo
 // commit sends one request until it has an answer.
 func (c *Client) commit(ctx context.Context, r *CommitRequest) (fsm.Answer, error) {
 	var answer fsm.Answer
-	var noTable error
+	var noTable, replaced error
 	err := c.call(ctx, r.call(), r, func() headed { return &CommitReply{} }, func(h headed) error {
 		x := h.(*CommitReply)
 		answer = x.Answer
@@ -104,12 +104,16 @@ func (c *Client) commit(ctx context.Context, r *CommitRequest) (fsm.Answer, erro
 			noTable = fmt.Errorf("%w: the group cannot open %s: %s", deltalog.ErrNotTable, r.Table, x.NoTable)
 			return nil
 		}
+		if x.Replaced != nil {
+			replaced = &deltalog.ReplacedError{Version: deltalog.Version(x.Replaced.Version), By: x.Replaced.By}
+			return nil
+		}
 		if x.Error == "" && !answer.Code.Final() && !(r.Early && answer.Code == fsm.Pending) {
 			return fmt.Errorf("unexpected answer %d", answer.Code)
 		}
 		return passing(x.Error)
 	})
-	return answer, errors.Join(err, noTable)
+	return answer, errors.Join(err, noTable, replaced)
 }
 
 // identify gives the request its id: that of an earlier call with the same content which got no answer, else a new
