@@ -109,12 +109,29 @@ type TopicConfig struct {
 	RetentionAge     time.Duration // -1 = for ever, whatever the default
 	MaxMessageBytes  int32         // largest batch; default 1 MiB + 12 as Kafka
 	LogAppendTime    bool          // message.timestamp.type
+	Compression      string        // compression.type; default producer. See KeptAs
 	Compact          bool          // cleanup.policy=compact: the newest record of each key stays
 	CompactDelete    bool          // with Compact: retention applies as well (compact,delete)
 	DeleteRetention  time.Duration // how long a compacted topic keeps records without a value; default 24 h, -1 = not at all
 	MinDirtyRatio    float64       // compact when so much of the log is not compacted; default 0.5, -1 = always
 	MinCompactionLag time.Duration // records younger than this are not compacted
 	Tiered           bool          // the lake is to get it all: nothing is dropped before the first Hold (I6)
+}
+
+// KeptAs gives the codec that a topic keeps a batch in which came with the codec sent, by Compression: producer (as it came),
+// uncompressed, gzip, snappy, lz4 or zstd. Any other is an ErrInvalidTopic.
+func (c TopicConfig) KeptAs(sent record.Codec) (record.Codec, error) {
+	switch c.Compression {
+	case "", "producer":
+		return sent, nil
+	case "uncompressed":
+		return record.None, nil
+	}
+	codec, err := record.ParseCodec(c.Compression)
+	if err != nil || codec == record.None {
+		return sent, fmt.Errorf("%w: compression %q is not one of producer, uncompressed, gzip, snappy, lz4, zstd", ErrInvalidTopic, c.Compression)
+	}
+	return codec, nil
 }
 
 // TopicInfo describes one topic.
@@ -139,7 +156,8 @@ type Log interface {
 	CreateTopic(ctx context.Context, name string, cfg TopicConfig) (TopicInfo, error)
 	DeleteTopic(ctx context.Context, name string) error
 	// Append adds exactly one v2 batch. It returns when the batch is durable under the log's durability
-	// setting and visible (I1). batch is overwritten in its base offset, leader epoch and time fields.
+	// setting and visible (I1). batch is overwritten in its base offset, leader epoch and time fields. What the log
+	// keeps has the codec that the topic asks for. Afterwards batch is the caller's again.
 	Append(ctx context.Context, tp record.TopicPartition, batch []byte) (AppendResult, error)
 	// DeleteRecords moves the log start up to before; -1 means the high watermark.
 	DeleteRecords(ctx context.Context, tp record.TopicPartition, before record.Offset) (record.Offset, error)

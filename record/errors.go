@@ -15,6 +15,8 @@ var (
 	ErrEmptyBatch = errors.New("a record batch needs at least one record")
 	// ErrUnencodable is returned by Builder.Build for records that do not fit one batch.
 	ErrUnencodable = errors.New("records do not fit one batch")
+	// ErrTooLarge is returned by Recompress for a result above its limit.
+	ErrTooLarge = errors.New("record batch is larger than the limit")
 )
 
 // CorruptError says where a batch is damaged and how. Pos counts from the first byte of the batch; inside a

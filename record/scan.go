@@ -1,16 +1,12 @@
 package record
 
 import (
-	"bytes"
 	"encoding/binary"
-	"errors"
 	"io"
 	"sync"
 
-	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
-	"github.com/pierrec/lz4/v4"
 )
 
 // scanBuffer is how much of the decompressed records a Scan holds beside what the codec needs.
@@ -135,23 +131,18 @@ func Scan(b Batch, maxBytes int, visit func(Shape) error) error {
 	defer windows.Put(w)
 	w.reset(b.Codec(), maxBytes)
 	defer w.reset(None, 0)
-	s := scan{w: w, h: b.BatchHeader, visit: visit}
 	switch codec := b.Codec(); {
 	case codec > Zstd:
 		return corrupt(posAttributes, int64(Zstd), int64(codec), "compression codec")
 	case b.Count == 0 && len(body) == 0: // what is left of a batch after compaction
 		return nil
-	case codec == Snappy:
-		return s.snappy(body)
 	}
-	in := bytesReaders.Get().(*bytes.Reader)
-	defer putBytesReader(in)
-	in.Reset(body)
-	release, err := w.open(b.Codec(), in, zstdWindow(body))
+	release, err := w.open(body)
 	if err != nil {
 		return w.failed(err)
 	}
 	defer release()
+	s := scan{w: w, h: b.BatchHeader, visit: visit}
 	return s.run()
 }
 
@@ -174,75 +165,4 @@ func scanPlain(b Batch, visit func(Shape) error) error {
 		}
 	}
 	return it.Err()
-}
-
-// open makes the window read what the codec decompresses.
-func (w *scanWindowed) open(codec Codec, in io.Reader, window uint64) (release func(), err error) {
-	switch codec {
-	case Gzip:
-		r := gzipReaders.Get().(*gzip.Reader)
-		w.r = r
-		return func() { gzipReaders.Put(r) }, r.Reset(in)
-	case LZ4:
-		r := lz4.NewReader(in) // not from the pool: see decompressLZ4
-		w.r = r
-		return func() {}, nil
-	}
-	if window > DefaultMaxBytes {
-		return nil, errTooLarge
-	}
-	d, _ := zstdStreams.Get().(*zstd.Decoder)
-	release = func() {
-		_ = d.Reset(nil) // lets the input go
-		zstdStreams.Put(d)
-	}
-	if window > scanWindow {
-		zstdStreams.Put(d)
-		d = newZstdStream(DefaultMaxBytes)
-		release = func() { d.Close() }
-	}
-	if d == nil {
-		return nil, errors.New("no zstd decoder")
-	}
-	w.r = d
-	return release, d.Reset(in)
-}
-
-// snappy decompresses block after block.
-func (s *scan) snappy(body []byte) error {
-	var blocks [][]byte
-	if err := snappyBlocks(body, func(b []byte) error { blocks = append(blocks, b); return nil }); err != nil {
-		return s.w.failed(err)
-	}
-	r := &snappyReader{blocks: blocks, limit: s.w.limit, buf: s.w.block}
-	s.w.r = r
-	err := s.run()
-	if cap(r.buf) <= keepBlock {
-		s.w.block = r.buf
-	}
-	return err
-}
-
-// snappyReader gives the content of raw snappy blocks.
-type snappyReader struct {
-	blocks [][]byte
-	limit  int
-	buf    []byte
-	left   []byte
-}
-
-func (r *snappyReader) Read(p []byte) (int, error) {
-	for len(r.left) == 0 {
-		if len(r.blocks) == 0 {
-			return 0, io.EOF
-		}
-		var err error
-		if r.buf, err = appendSnappy(r.buf[:0], r.blocks[0], r.limit); err != nil {
-			return 0, err
-		}
-		r.left, r.blocks = r.buf, r.blocks[1:]
-	}
-	n := copy(p, r.left)
-	r.left = r.left[n:]
-	return n, nil
 }

@@ -14,11 +14,11 @@ func (l *Log) Append(ctx context.Context, tp record.TopicPartition, batch []byte
 		return broker.AppendResult{}, err
 	}
 	defer l.leave()
-	p, h, err := l.admit(ctx, tp, batch)
+	p, in, err := l.admit(ctx, tp, batch)
 	if err != nil {
 		return broker.AppendResult{}, err
 	}
-	return l.put(ctx, p, batch, h)
+	return l.put(ctx, p, in)
 }
 
 // AppendThen adds one batch. See broker.Appender.
@@ -31,12 +31,12 @@ func (l *Log) AppendThen(ctx context.Context, tp record.TopicPartition, batch []
 		then(broker.AppendResult{}, err)
 		return
 	}
-	p, h, err := l.admit(ctx, tp, batch)
+	p, in, err := l.admit(ctx, tp, batch)
 	if err == nil {
-		if h.ProducerID >= 0 {
+		if in.h.ProducerID >= 0 {
 			l.capProducers()
 		}
-		err = l.queueBatch(ctx, p, batch, h, func(res broker.AppendResult, err error) {
+		err = l.queueBatch(ctx, p, in, func(res broker.AppendResult, err error) {
 			l.leave()
 			then(res, err)
 		})
@@ -47,33 +47,50 @@ func (l *Log) AppendThen(ctx context.Context, tp record.TopicPartition, batch []
 	}
 }
 
-// admit looks whether a batch may go into a partition.
-func (l *Log) admit(ctx context.Context, tp record.TopicPartition, batch []byte) (*partition, record.BatchHeader, error) {
+// admitted is a batch that may go into a partition.
+type admitted struct {
+	batch []byte // as it came, or in the codec of the topic
+	h     record.BatchHeader
+	held  int64 // of Log.validating, for what was compressed anew, until the journal's queue counts it
+}
+
+func (l *Log) unhold(in *admitted) {
+	if in.held > 0 {
+		l.validating.Release(in.held)
+		in.held = 0
+	}
+}
+
+// admit looks whether a batch may go into a partition. What it gives is handed to put or queueBatch, which let go what it holds.
+func (l *Log) admit(ctx context.Context, tp record.TopicPartition, batch []byte) (*partition, *admitted, error) {
 	p, err := l.partition(tp)
 	if err != nil {
-		return nil, record.BatchHeader{}, err
+		return nil, nil, err
 	}
-	h, err := l.validate(ctx, p.topic.config(), batch)
-	if err != nil {
-		return nil, h, fmt.Errorf("append to %s: %w", tp, err)
+	in := &admitted{batch: batch}
+	if err := l.validate(ctx, p.topic.config(), in); err != nil {
+		l.unhold(in)
+		return nil, nil, fmt.Errorf("append to %s: %w", tp, err)
 	}
-	return p, h, nil
+	return p, in, nil
 }
 
 // put takes a batch that is known to be right.
-func (l *Log) put(ctx context.Context, p *partition, batch []byte, h record.BatchHeader) (broker.AppendResult, error) {
-	if h.ProducerID >= 0 {
+func (l *Log) put(ctx context.Context, p *partition, in *admitted) (broker.AppendResult, error) {
+	if in.h.ProducerID >= 0 {
 		l.capProducers()
 	}
 	if l.cfg.Durability == DurabilityNone {
-		return l.appendNow(p, batch, h)
+		defer l.unhold(in)
+		return l.appendNow(p, in.batch, in.h)
 	}
 	if l.crowded.Load() != nil {
 		if err := l.submit(&entry{kind: entryRotate}); err != nil {
+			l.unhold(in)
 			return broker.AppendResult{}, fmt.Errorf("append to %s: %w", p.tp(), err)
 		}
 	}
-	return l.appendGroup(ctx, p, batch, h)
+	return l.appendGroup(ctx, p, in)
 }
 
 // prepareLocked gives the batch its offset, or finds that it is a retry.
@@ -129,9 +146,9 @@ func (l *Log) appendNow(p *partition, batch []byte, h record.BatchHeader) (broke
 }
 
 // appendGroup queues the batch for the journal and waits until it is durable and visible.
-func (l *Log) appendGroup(ctx context.Context, p *partition, batch []byte, h record.BatchHeader) (res broker.AppendResult, err error) {
+func (l *Log) appendGroup(ctx context.Context, p *partition, in *admitted) (res broker.AppendResult, err error) {
 	done := make(chan struct{})
-	failed := l.queueBatch(ctx, p, batch, h, func(r broker.AppendResult, e error) {
+	failed := l.queueBatch(ctx, p, in, func(r broker.AppendResult, e error) {
 		res, err = r, e
 		close(done)
 	})
@@ -143,12 +160,13 @@ func (l *Log) appendGroup(ctx context.Context, p *partition, batch []byte, h rec
 }
 
 // queueBatch queues the batch for the journal. then is called when it is durable and visible, or failed; not after an error.
-func (l *Log) queueBatch(ctx context.Context, p *partition, batch []byte, h record.BatchHeader, then func(broker.AppendResult, error)) error {
-	weight := min(int64(len(batch)), l.cfg.QueueBytes)
+func (l *Log) queueBatch(ctx context.Context, p *partition, in *admitted, then func(broker.AppendResult, error)) error {
+	defer l.unhold(in)
+	weight := min(int64(len(in.batch)), l.cfg.QueueBytes)
 	if err := l.budget.Acquire(ctx, weight); err != nil {
 		return fmt.Errorf("append to %s: %w", p.tp(), err)
 	}
-	if err := p.queue(batch, h, weight, then); err != nil {
+	if err := p.queue(in.batch, in.h, weight, then); err != nil {
 		l.budget.Release(weight)
 		return err
 	}

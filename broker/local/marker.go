@@ -38,7 +38,7 @@ func (l *Log) AppendMarker(ctx context.Context, tp record.TopicPartition, m brok
 	if m.ProducerID < 0 || m.Epoch < 0 {
 		return 0, fmt.Errorf("end transaction in %s: %w: producer %d, epoch %d", tp, broker.ErrInvalidRecord, m.ProducerID, m.Epoch)
 	}
-	res, err := l.put(ctx, p, raw, h)
+	res, err := l.put(ctx, p, &admitted{batch: raw, h: h})
 	return res.Base, err
 }
 

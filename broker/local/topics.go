@@ -18,6 +18,7 @@ import (
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
+	"github.com/ledgerlake/ledgerlake/record"
 )
 
 const (
@@ -369,6 +370,7 @@ func fillConfig(name string, cfg, def broker.TopicConfig) broker.TopicConfig {
 	setDefault(&cfg.MinDirtyRatio, def.MinDirtyRatio)
 	fillCleaning(&cfg)
 	setDefault(&cfg.MinCompactionLag, def.MinCompactionLag)
+	setDefault(&cfg.Compression, def.Compression)
 	cfg.LogAppendTime = cfg.LogAppendTime || def.LogAppendTime
 	cfg.Compact = cfg.Compact || def.Compact
 	cfg.Tiered = cfg.Tiered || def.Tiered && !broker.Internal(name)
@@ -393,6 +395,9 @@ func checkName(name string) error {
 }
 
 func checkConfig(cfg broker.TopicConfig) error {
+	if _, err := cfg.KeptAs(record.None); err != nil {
+		return err
+	}
 	switch {
 	case cfg.Partitions < 1 || cfg.Partitions > maxPartitions:
 		return fmt.Errorf("%w: %d partitions are not 1 to %d", broker.ErrInvalidTopic, cfg.Partitions, maxPartitions)

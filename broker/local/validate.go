@@ -9,36 +9,71 @@ import (
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
-// validate checks a batch as a Kafka broker does and stamps it for topics that want the broker's time.
-func (l *Log) validate(ctx context.Context, cfg *broker.TopicConfig, batch []byte) (record.BatchHeader, error) {
-	h, err := record.ParseHeader(batch)
+// validate checks a batch as a Kafka broker does, compresses it anew where the topic wants another codec, and stamps it
+// for topics that want the broker's time.
+func (l *Log) validate(ctx context.Context, cfg *broker.TopicConfig, in *admitted) error {
+	h, err := record.ParseHeader(in.batch)
 	switch {
 	case err != nil:
-		return h, fmt.Errorf("%w: %w", broker.ErrCorruptBatch, err)
-	case h.Size() != len(batch):
-		return h, fmt.Errorf("%w: one batch of %d bytes in %d bytes", broker.ErrCorruptBatch, h.Size(), len(batch))
-	case int64(len(batch)) > int64(cfg.MaxMessageBytes):
-		return h, fmt.Errorf("%w: %d of %d bytes", broker.ErrTooLarge, len(batch), cfg.MaxMessageBytes)
+		return fmt.Errorf("%w: %w", broker.ErrCorruptBatch, err)
+	case h.Size() != len(in.batch):
+		return fmt.Errorf("%w: one batch of %d bytes in %d bytes", broker.ErrCorruptBatch, h.Size(), len(in.batch))
+	case int64(len(in.batch)) > int64(cfg.MaxMessageBytes):
+		return fmt.Errorf("%w: %d of %d bytes", broker.ErrTooLarge, len(in.batch), cfg.MaxMessageBytes)
 	}
-	b := record.Batch{BatchHeader: h, Raw: batch}
+	b := record.Batch{BatchHeader: h, Raw: in.batch}
 	if err := b.VerifyCRC(); err != nil {
-		return h, fmt.Errorf("%w: %w", broker.ErrCorruptBatch, err)
+		return fmt.Errorf("%w: %w", broker.ErrCorruptBatch, err)
 	}
 	if err := l.validateHeader(h); err != nil {
-		return h, err
+		return err
 	}
 	if err := l.validateRecords(ctx, cfg, b); err != nil {
-		return h, err
+		return err
 	}
 	now := l.cfg.Clock().UnixMilli()
+	if ahead := l.cfg.MaxTimestampAhead; !cfg.LogAppendTime && ahead > 0 && h.MaxTimestamp > now+ahead.Milliseconds() {
+		return fmt.Errorf("%w: %d is more than %s ahead of %d", broker.ErrInvalidTimestamp, h.MaxTimestamp, ahead, now)
+	}
+	codec, err := cfg.KeptAs(h.Codec())
+	if err != nil {
+		return err
+	}
+	if codec != h.Codec() {
+		if err := l.recompress(ctx, cfg, b, codec, in); err != nil {
+			return err
+		}
+	}
 	if cfg.LogAppendTime {
-		record.StampAppendTime(batch, now)
-		return record.ParseHeader(batch)
+		record.StampAppendTime(in.batch, now)
 	}
-	if ahead := l.cfg.MaxTimestampAhead; ahead > 0 && h.MaxTimestamp > now+ahead.Milliseconds() {
-		return h, fmt.Errorf("%w: %d is more than %s ahead of %d", broker.ErrInvalidTimestamp, h.MaxTimestamp, ahead, now)
+	in.h, err = record.ParseHeader(in.batch)
+	return err
+}
+
+// compressorMemory is what a compressor of any codec needs, about.
+const compressorMemory = 4 << 20
+
+// recompress brings a batch into another codec. The size that counts is that of both, as in Kafka.
+func (l *Log) recompress(ctx context.Context, cfg *broker.TopicConfig, b record.Batch, codec record.Codec, in *admitted) error {
+	need := min(b.ScanMemory()+compressorMemory+int64(cfg.MaxMessageBytes), l.cfg.ValidateMemory)
+	if err := l.validating.Acquire(ctx, need); err != nil {
+		return err
 	}
-	return h, nil
+	in.held = need
+	raw, err := record.Recompress(b, codec, l.cfg.MaxBatchMemory, int(cfg.MaxMessageBytes))
+	if errors.Is(err, record.ErrTooLarge) {
+		return fmt.Errorf("%w: %w", broker.ErrTooLarge, err)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", broker.ErrInvalidRecord, err)
+	}
+	in.batch = raw
+	if keep := min(int64(len(raw)), need); keep < need { // the rest is free again
+		l.validating.Release(need - keep)
+		in.held = keep
+	}
+	return nil
 }
 
 func (l *Log) validateHeader(h record.BatchHeader) error {

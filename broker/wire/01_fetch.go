@@ -15,6 +15,8 @@ import (
 const (
 	maxFetchWait = 5 * time.Minute // bounds a long poll, whatever the client asks for
 	smallAnswer  = 256 << 10       // size of an answer for which no memory is set aside
+
+	zstdFetchVersion = 10 // the first that may be answered with zstd
 )
 
 // Fetch, key 1, versions 4 to 18 (topic ids from 13).
@@ -24,6 +26,7 @@ const (
 // the answer says so by session id 0. The first batch comes whole, however small the limits. Offsets below the log start come from Config.History.
 // Memory for large answers is bounded by Config.MemoryBudget: when it is taken, answers from the log are
 // small, and those from the history wait.
+// Below version 10 a topic of compression.type=zstd is refused, as by Kafka.
 // With read_committed only what is below the last stable offset is given, with the aborted transactions.
 func apiFetch() api {
 	return api{key: keyFetch, name: "Fetch", min: 4, max: 18, handle: (*Server).fetch}
@@ -151,6 +154,9 @@ func (s *Server) fetchSlots(r *request, req *kmsg.FetchRequest, resp *kmsg.Fetch
 		*ot = kmsg.NewFetchResponseTopic()
 		ot.Topic, ot.TopicID = rt.Topic, rt.TopicID
 		name, err := s.resolveFor(r.ctx, r, acl.Read, rt.Topic, rt.TopicID, r.version >= 13)
+		if err == nil && r.version < zstdFetchVersion {
+			err = s.refuseZstd(r.ctx, name)
+		}
 		ot.Partitions = make([]kmsg.FetchResponseTopicPartition, len(rt.Partitions))
 		for j := range rt.Partitions {
 			rp, op := &rt.Partitions[j], &ot.Partitions[j]
@@ -169,6 +175,16 @@ func (s *Server) fetchSlots(r *request, req *kmsg.FetchRequest, resp *kmsg.Fetch
 		}
 	}
 	return slots, failed
+}
+
+// refuseZstd: who asks in an old version does not know the codec that a topic of compression.type=zstd has (KIP-110). What
+// a producer chose by itself is given all the same, as by Kafka.
+func (s *Server) refuseZstd(ctx context.Context, topic string) error {
+	in, err := s.topics.get(ctx, topic)
+	if err == nil && in.Config.Compression == record.Zstd.String() {
+		return errOldForZstd
+	}
+	return nil // an unknown topic is for the Log to tell
 }
 
 func (s *Server) fillAll(r *request, slots []*fetchSlot, got []broker.Fetched, err error) error {

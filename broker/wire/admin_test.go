@@ -26,7 +26,7 @@ func TestTopics(t *testing.T) {
 	res, err := adm.CreateTopic(ctx, 2, 1, map[string]*string{
 		"retention.ms": ptr("60000"), "retention.bytes": ptr("1000000"), "segment.bytes": ptr("65536"), "segment.ms": ptr("5000"),
 		"max.message.bytes": ptr("2000000"), "cleanup.policy": ptr("compact,delete"), "delete.retention.ms": ptr("0"),
-		"min.cleanable.dirty.ratio": ptr("0.25"), "min.compaction.lag.ms": ptr("7"), "message.timestamp.type": ptr("LogAppendTime"),
+		"min.cleanable.dirty.ratio": ptr("0.25"), "min.compaction.lag.ms": ptr("7"), "message.timestamp.type": ptr("LogAppendTime"), "compression.type": ptr("lz4"),
 	}, "made")
 	if err != nil || res.NumPartitions != 2 {
 		t.Fatalf("create: %+v %v", res, err)
@@ -34,7 +34,7 @@ func TestTopics(t *testing.T) {
 	want := broker.TopicConfig{
 		Partitions: 2, RetentionAge: time.Minute, RetentionBytes: 1000000, SegmentBytes: 65536, SegmentAge: 5 * time.Second,
 		MaxMessageBytes: 2000000, Compact: true, CompactDelete: true, DeleteRetention: -1, MinDirtyRatio: 0.25,
-		MinCompactionLag: 7 * time.Millisecond, LogAppendTime: true,
+		MinCompactionLag: 7 * time.Millisecond, LogAppendTime: true, Compression: "lz4",
 	}
 	infos, _ := log.Topics(ctx)
 	if len(infos) != 1 || infos[0].Config != want {
@@ -48,7 +48,7 @@ func TestTopics(t *testing.T) {
 	for _, c := range configs[0].Configs {
 		got[c.Key] = c.MaybeValue()
 	}
-	if got["retention.ms"] != "60000" || got["cleanup.policy"] != "compact,delete" || got["delete.retention.ms"] != "0" || got["min.cleanable.dirty.ratio"] != "0.25" || got["segment.ms"] != "5000" || got["compression.type"] != "producer" {
+	if got["retention.ms"] != "60000" || got["cleanup.policy"] != "compact,delete" || got["delete.retention.ms"] != "0" || got["min.cleanable.dirty.ratio"] != "0.25" || got["segment.ms"] != "5000" || got["compression.type"] != "lz4" {
 		t.Fatalf("described as %v", got)
 	}
 
@@ -67,7 +67,8 @@ func TestTopics(t *testing.T) {
 		"unknown key": {"x", 1, 1, map[string]*string{"no.such": ptr("1")}, kerr.InvalidConfig},
 		"bad value":   {"x", 1, 1, map[string]*string{"retention.ms": ptr("soon")}, kerr.InvalidConfig},
 		"null value":  {"x", 1, 1, map[string]*string{"retention.ms": nil}, kerr.InvalidConfig},
-		"fixed":       {"x", 1, 1, map[string]*string{"compression.type": ptr("gzip")}, kerr.InvalidConfig},
+		"fixed":       {"x", 1, 1, map[string]*string{"min.insync.replicas": ptr("2")}, kerr.InvalidConfig},
+		"codec":       {"x", 1, 1, map[string]*string{"compression.type": ptr("none")}, kerr.InvalidConfig},
 	} {
 		res, err := adm.CreateTopic(ctx, c.parts, c.rf, c.cfg, c.topic)
 		if err == nil {

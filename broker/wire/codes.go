@@ -83,6 +83,9 @@ const (
 // errInternalTopic is for changes of topics that belong to the server.
 var errInternalTopic = errors.New("the topic is internal")
 
+// errOldForZstd is for a Fetch in a version that is older than the codec of the topic.
+var errOldForZstd = errors.New("the topic is compressed by zstd, which needs Fetch version 10")
+
 // codeOf maps an error of the contract. Errors that are unknown here are the server's own fault: -1.
 func codeOf(err error) int16 {
 	var oor *broker.OutOfRangeError
@@ -98,6 +101,8 @@ func codeOf(err error) int16 {
 		return codeUnknownTopicOrPartition
 	case errors.Is(err, errUnknownTopicID):
 		return codeUnknownTopicID
+	case errors.Is(err, errOldForZstd):
+		return codeUnsupportedCompression
 	case errors.Is(err, broker.ErrTopicExists):
 		return codeTopicAlreadyExists
 	case errors.Is(err, broker.ErrInvalidTopic), errors.Is(err, errInternalTopic):

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/record"
 )
 
 // topicConfig is one setting of a topic: how CreateTopics reads it and how DescribeConfigs shows it.
@@ -22,10 +23,23 @@ type topicConfig struct {
 	get  func(broker.TopicConfig) (value string, isDefault bool)
 }
 
-// topicConfigs is the list of the settings that are honoured. The last ones have one value only, which is
+// topicConfigs is the list of the settings that are honoured. The last one has one value only, which is
 // accepted because clients like to spell it out.
 func topicConfigs() []topicConfig {
 	return append(compactionConfigs(), []topicConfig{
+		{"compression.type", kmsg.ConfigTypeString, "codec that batches are kept in; producer: as they were sent",
+			func(c *broker.TopicConfig, v string) error {
+				c.Compression = v
+				_, err := c.KeptAs(record.None)
+				return err
+			},
+			func(c *broker.TopicConfig) { c.Compression = "" },
+			func(c broker.TopicConfig) (string, bool) {
+				if c.Compression == "" {
+					return "producer", true
+				}
+				return c.Compression, c.Compression == "producer"
+			}},
 		{"ledgerlake.tiered", kmsg.ConfigTypeBoolean, "nothing is dropped before the lake has it",
 			func(c *broker.TopicConfig, v string) (err error) {
 				c.Tiered, err = strconv.ParseBool(v)
@@ -96,7 +110,6 @@ func topicConfigs() []topicConfig {
 			func(c broker.TopicConfig) (string, bool) {
 				return long(c.SegmentAge.Milliseconds(), time.Hour.Milliseconds())
 			}},
-		fixedConfig("compression.type", kmsg.ConfigTypeString, "producer", "batches are kept as they were sent"),
 		fixedConfig("min.insync.replicas", kmsg.ConfigTypeInt, "1", "one node"),
 	}...)
 }

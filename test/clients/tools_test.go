@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -94,6 +95,37 @@ func TestConfigTools(t *testing.T) {
 	want(t, "configs of a user", configs("--describe", "--entity-type", "users", "--entity-name", "ann"), `SCRAM-SHA-256=iterations=4096`, `SCRAM-SHA-512=iterations=4096`)
 	configs("--alter", "--entity-type", "clients", "--entity-name", "greedy", "--add-config", "producer_byte_rate=1000000")
 	want(t, "configs of a client", configs("--describe", "--entity-type", "clients", "--entity-name", "greedy"), `producer_byte_rate=1000000`)
+}
+
+// What is sent in one codec is kept in another when the topic says so: Kafka's own tool sets it and reads it in the segment files,
+// and its consumer reads all of it (I4).
+func TestCompressionTool(t *testing.T) {
+	need(t)
+	dir := t.TempDir()
+	s := harness.Serve(t, dir, "", "--no-tiering", "--topic", "packed:1")
+	at := []string{"--bootstrap-server", s.Addr}
+	var values []string
+	for i := range 50 {
+		values = append(values, fmt.Sprint("a value that repeats, a value that repeats, ", i))
+	}
+	kinds := []string{"gzip", "snappy", "lz4", "zstd", "uncompressed"}
+	for _, kind := range kinds {
+		tool(t, "ConfigCommand", append(at, "--alter", "--entity-type", "topics", "--entity-name", "packed", "--add-config", "compression.type="+kind)...)
+		send(t, s.Addr, "packed", values)
+	}
+	want(t, "configs of a topic", tool(t, "ConfigCommand", append(at, "--describe", "--entity-type", "topics", "--entity-name", "packed")...), `compression.type=uncompressed`)
+	out := tool(t, "consumer.ConsoleConsumer", append(at, "--topic", "packed", "--from-beginning", "--max-messages", fmt.Sprint(len(kinds)*len(values)), "--timeout-ms", "300000")...)
+	if got, all := strings.Split(strings.TrimSpace(out), "\n"), slices.Repeat(values, len(kinds)); !slices.Equal(got, all) {
+		t.Errorf("Kafka's consumer read %d values, want %d:\n%.2000s", len(got), len(all), out)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "log", "data", "packed-0", "*.log"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	dump := tool(t, "DumpLogSegments", "--files", files[0])
+	for _, kind := range append(kinds[:4:4], "none") {
+		want(t, "DumpLogSegments", dump, `compresscodec: `+kind)
+	}
 }
 
 // Offsets by special times, before and after records are deleted.
