@@ -204,6 +204,10 @@ func (c *conn) readFrame(size int) (frame, error) {
 		return frame{}, fmt.Errorf("read request: %w", err)
 	}
 	f := frame{key: int16(binary.BigEndian.Uint16(head)), weight: int64(size)}
+	if f.key == keyProduce {
+		pooled, _ := pooledSize(size)
+		f.weight = int64(pooled)
+	}
 	if f.key != keyProduce {
 		if most := c.s.cfg.controlLimit(); size > most {
 			return frame{}, fmt.Errorf("%w: key %d with %d bytes, at most %d", errFrame, f.key, size, most)
@@ -216,7 +220,7 @@ func (c *conn) readFrame(size int) (frame, error) {
 	if err := c.s.budget.Acquire(c.ctx, f.weight); err != nil {
 		return frame{}, fmt.Errorf("wait for request memory: %w", context.Cause(c.ctx))
 	}
-	body := make([]byte, size)
+	body := c.frameBody(f.key, size)
 	for at := 0; at < size; {
 		end := min(at+ioChunk, size)
 		c.readDeadline(c.s.cfg.IOTimeout)
@@ -230,6 +234,14 @@ func (c *conn) readFrame(size int) (frame, error) {
 	c.s.metrics.request(f.key)
 	c.s.metrics.in.Add(int64(size) + 4)
 	return f, nil
+}
+
+// frameBody gives the memory of a frame. That of a Produce request comes back by recycle, unless a gateway sends it on.
+func (c *conn) frameBody(key int16, size int) []byte {
+	if key == keyProduce && c.up == nil {
+		return newFrameBuffer(size)
+	}
+	return make([]byte, size)
 }
 
 func (c *conn) answerLoop() error {
@@ -258,6 +270,10 @@ func (c *conn) answer(f *frame) error {
 		err = a.end
 	}
 	a.release()
+	if f.key == keyProduce && c.up == nil {
+		recycle(f.body)
+		f.body = nil
+	}
 	c.s.budget.Release(f.held)
 	c.ahead.leave(f, a.mute)
 	return err

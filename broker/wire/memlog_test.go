@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -16,7 +17,7 @@ import (
 )
 
 // memLog is a small broker.Log in memory that checks its caller: one batch an append, no use after Close,
-// no batch memory changed after the append.
+// no batch changed by who was given it.
 type memLog struct {
 	tb testing.TB
 
@@ -62,7 +63,7 @@ func (l *memLog) checkStored() {
 		for p, part := range t.parts {
 			for _, b := range part.batches {
 				if err := b.VerifyCRC(); err != nil {
-					l.tb.Errorf("%s-%d: batch at %d was changed after its append: %v", name, p, b.BaseOffset, err)
+					l.tb.Errorf("%s-%d: batch at %d was changed by who was given it: %v", name, p, b.BaseOffset, err)
 				}
 			}
 		}
@@ -252,6 +253,7 @@ func (l *memLog) DeleteTopic(_ context.Context, name string) error {
 }
 
 func (l *memLog) Append(_ context.Context, tp record.TopicPartition, batch []byte) (broker.AppendResult, error) {
+	batch = bytes.Clone(batch)
 	b, err := record.ReadBatch(batch)
 	if err != nil || b.Size() != len(batch) {
 		return broker.AppendResult{}, errors.Join(broker.ErrCorruptBatch, err)
