@@ -43,6 +43,7 @@ func RunBroker(ctx context.Context, cfg Config) (*Report, error) {
 	defer remove()
 	r := &Report{Scenario: "broker", Machine: machine(), Time: time.Now().UTC(), Notes: []string{
 		"CPU seconds and memory are those of the server alone; the client runs on the same processors",
+		"Kafka's JVM has the options that its own start script gives it",
 		"latency beside flush.messages=1 is not measured at 1000 partitions: that Kafka does not keep up with 5,000 records a second there",
 	}}
 	sync, err := diskSync(scratch)

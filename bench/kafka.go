@@ -19,10 +19,11 @@ import (
 // kafkaNode is a real Kafka that the bench has started.
 type kafkaNode struct {
 	addr, script, dir string
+	env               []string // of the script, beside our own
 }
 
 // startKafka starts a node of test/services, which must be below the working directory.
-func startKafka(ctx context.Context, scratch string) (*kafkaNode, func(), error) {
+func startKafka(ctx context.Context, scratch string, env ...string) (*kafkaNode, func(), error) {
 	script, err := filepath.Abs(filepath.Join("test", "services", "kafka.sh"))
 	if err != nil {
 		return nil, nil, err
@@ -34,7 +35,7 @@ func startKafka(ctx context.Context, scratch string) (*kafkaNode, func(), error)
 	if err != nil {
 		return nil, nil, err
 	}
-	k := &kafkaNode{addr: addr, script: script, dir: filepath.Join(scratch, "kafka")}
+	k := &kafkaNode{addr: addr, script: script, dir: filepath.Join(scratch, "kafka"), env: env}
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, nil, err
@@ -47,7 +48,9 @@ func startKafka(ctx context.Context, scratch string) (*kafkaNode, func(), error)
 }
 
 func (k *kafkaNode) run(ctx context.Context, args ...string) error {
-	out, err := exec.CommandContext(ctx, k.script, args...).CombinedOutput()
+	cmd := exec.CommandContext(ctx, k.script, args...)
+	cmd.Env = append(os.Environ(), k.env...)
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%w: %.2000s", err, out)
 	}
