@@ -4,11 +4,12 @@
 # nothing of it is in this repository.
 #
 #   librdkafka.sh prepare          fetch and build it (5 to 18 minutes, once)
-#   librdkafka.sh run [TEST...]    run the tests that librdkafka-expected.txt names, or those named here: 0012, 0081/consumer
+#   librdkafka.sh run [TEST...]    run the tests that librdkafka-expected.txt names, or those named here: 0012, 0018/consumer
 #
 # bin/ledgerlake must be built. Every test is a process of its own and is judged by the report that it writes: its state,
 # and how long it took, since in this suite a test can pass without having done anything. Anything that is not as
-# librdkafka-expected.txt says is a failure. LIBRDKAFKA_JOBS tests run at the same time (default 2).
+# librdkafka-expected.txt says is a failure. LIBRDKAFKA_JOBS tests run at the same time (default 2),
+# never two of one number: some subscribe to whatever is named as their own topics are.
 # The source of some tests creates topics with three replicas, `serve` is one node: --any-replication makes it take them.
 set -euo pipefail
 
@@ -97,7 +98,7 @@ serve() {
   printf 'metadata.broker.list=%s\ntest.topic.random=true\ntest.timeout.multiplier=%s\n' "$addr" "${LIBRDKAFKA_PATIENCE:-3}" >"$out/$1.conf"
 }
 
-# one NUMBER[/consumer|/noautocreate]: runs the tests of that number and writes a line for each: state, what ran, name, seconds.
+# one NUMBER[/consumer|/noautocreate|/SUBTEST]: runs the tests of that number and writes a line for each: state, what ran, name, seconds.
 one() {
   local number=${1%%/*} way=${1#*/} conf=default log report
   [ "$way" != "$1" ] || way=default
@@ -107,6 +108,7 @@ one() {
     BROKERS="$(sed -n 's/^metadata.broker.list=//p' "$out/$conf.conf")" KAFKA_PATH="$out/kafka" LD_LIBRARY_PATH=../src:../src-cpp)
   [ "$way" != consumer ] || vars+=(TEST_CONSUMER_GROUP_PROTOCOL=consumer)
   [ "$way" != noautocreate ] || vars+=(TEST_SCENARIO=noautocreate)
+  case $way in do_test_*) vars+=(SUBTESTS="$way:") ;; esac
   (cd "$src/tests" && exec env "${vars[@]}" timeout -k 5 "${LIBRDKAFKA_TIMEOUT:-1200}" ./test-runner -L -p1) >"$log" 2>&1 </dev/null || true
   judge "$1" "$number" "$report" "$log"
 }
@@ -117,10 +119,19 @@ judge() { # RUN NUMBER REPORT LOG
   [ -s "$3" ] || { echo "KILLED $1 $2_without_a_report 0"; return; }
   local hollow=false
   ls "$src/tests/$2"-*.cpp >/dev/null 2>&1 || grep -q 'Created    kafka instance' "$4" || hollow=true
+  case $1 in */do_test_*) grep -q "${1#*/}:.*: PASS" "$4" || hollow=true ;; esac
   jq -r --arg run "$1" --arg number "$2_" --argjson hollow "$hollow" '
     .tests[] | select((.name | startswith($number)) and (.state != "SKIPPED" or .duration > 0))
     | (if .state == "PASSED" then (if $hollow or .duration < 0.01 then "HOLLOW" else "PASS" end)
        elif .state == "SKIPPED" then "SKIP" else .state end) + " \($run) \(.name) \(.duration)"' "$3"
+}
+
+# each NUMBER: the runs of that number that are asked for, one after the other.
+each() {
+  local r
+  for r in $(grep -E "^$1(/|$)" "$out/runs.txt"); do
+    one "$r" | tee "$out/seen/${r//\//-}"
+  done
 }
 
 run() {
@@ -139,10 +150,11 @@ run() {
   else
     awk '!seen[$2]++ {print $2}' "$out/wanted-all.txt" >"$out/runs.txt"
   fi
-  export -f one judge
+  export -f one each judge
   export out src
   # A test that is slow by intent goes first where the list says so.
-  xargs -a "$out/runs.txt" -P "${LIBRDKAFKA_JOBS:-2}" -I{} bash -c 'set -euo pipefail; one {} >"$out/seen/$(echo {} | tr / -)"; cat "$out/seen/$(echo {} | tr / -)"'
+  sed 's,/.*,,' "$out/runs.txt" | awk '!seen[$0]++' |
+    xargs -P "${LIBRDKAFKA_JOBS:-2}" -I{} bash -c 'set -euo pipefail; each {}'
   cat "$out"/seen/* | awk '{print $1, $2, $3}' | sort -k2 >"$out/seen.txt"
   awk 'NR == FNR {run[$1]; next} $2 in run' "$out/runs.txt" "$out/wanted-all.txt" | sort -k2 >"$out/wanted.txt"
   echo "librdkafka $version: $(grep -c '^PASS' "$out/seen.txt" || true) pass, $(grep -c '^SKIP' "$out/seen.txt" || true) skipped, $(grep -cvE '^(PASS|SKIP)' "$out/seen.txt" || true) neither (logs: $out)"
