@@ -306,16 +306,27 @@ func (v *vacuum) protectLeased(ctx context.Context) error {
 		if slices.Contains(v.leases, l.ID) {
 			continue
 		}
-		snap, err := v.t.Log.SnapshotAt(ctx, l.Version)
-		if err != nil {
-			return fmt.Errorf("%s: its files are not known, so nothing is deleted; remove the lease if its reader is gone: %w", l, err)
-		}
-		for f := range snap.Files() {
-			if err := v.mark(f.Path, f.DeletionVector, v.leased); err != nil {
+		// Many readers hold the same version, which is replayed once.
+		if !slices.ContainsFunc(v.report.Leases, func(known table.LeaseInfo) bool { return known.Version == l.Version }) {
+			if err := v.protectVersion(ctx, l); err != nil {
 				return err
 			}
 		}
 		v.leases, v.report.Leases = append(v.leases, l.ID), append(v.report.Leases, l)
+	}
+	return nil
+}
+
+// protectVersion adds the files of a lease's version.
+func (v *vacuum) protectVersion(ctx context.Context, l table.LeaseInfo) error {
+	snap, err := v.t.Log.SnapshotAt(ctx, l.Version)
+	if err != nil {
+		return fmt.Errorf("%s: its files are not known, so nothing is deleted; remove the lease if its reader is gone: %w", l, err)
+	}
+	for f := range snap.Files() {
+		if err := v.mark(f.Path, f.DeletionVector, v.leased); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func (h *hold) run(ctx context.Context) {
 	for rest(ctx, wait) {
 		var err error
 		if lease == nil {
-			lease, err = h.take(ctx)
+			lease, err = h.cfg.Table.Lease(ctx, h.version, owner(), h.cfg.LeaseTime)
 		} else {
 			err = lease.Renew(ctx, h.cfg.LeaseTime)
 		}
@@ -77,14 +77,6 @@ func (h *hold) run(ctx context.Context) {
 	if err := lease.Release(ctx); err != nil {
 		h.cfg.Logger.Warn("a lease stays until it runs out", "table", h.cfg.Table.Store.URL(), "lease", lease.ID, "expires", lease.Expires, "error", err)
 	}
-}
-
-func (h *hold) take(ctx context.Context) (*table.Lease, error) {
-	l, err := h.cfg.Table.Lease(ctx, h.version, owner(), h.cfg.LeaseTime)
-	if err != nil {
-		return nil, err // what it may have left runs out
-	}
-	return l, nil
 }
 
 // owner says to people who look at leases where a reader runs.

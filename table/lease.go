@@ -22,6 +22,10 @@ const (
 	// leaseSlack is how far the clocks of two machines may be apart.
 	leaseSlack = 5 * time.Minute
 	maxLeases  = 10_000
+	// leaseWrite bounds how long one change of a lease's file may take.
+	leaseWrite   = 10 * time.Second
+	releaseTries = 4
+	releaseRetry = 250 * time.Millisecond
 )
 
 // LeaseInfo says that a reader needs the files of a version until a time. It is what a lease's file holds.
@@ -47,25 +51,37 @@ type Lease struct {
 }
 
 // Lease takes a lease on a version for a time, at most MaxLease. Renew it in good time before it runs out. It waits
-// while a vacuum deletes, seconds as a rule, and some minutes after one that died.
+// while a vacuum deletes, seconds as a rule, and some minutes after one that died. After an error there is no lease:
+// what it may have written is deleted again, or runs out where the store does not answer.
 func (t *Table) Lease(ctx context.Context, v deltalog.Version, owner string, ttl time.Duration) (*Lease, error) {
 	now := t.cfg.Clock()
 	l := &Lease{t: t, LeaseInfo: LeaseInfo{ID: uuid.NewString(), Version: v, Owner: owner, Created: now.UTC()}}
-	if err := l.Renew(ctx, ttl); err != nil {
-		return l, err
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("lease on version %d: %w", v, err)
 	}
-	if err := t.awaitDeletes(ctx); err != nil {
-		_ = l.Release(context.WithoutCancel(ctx)) // it runs out by itself
-		return l, fmt.Errorf("lease on version %d: %w", v, err)
+	err := l.Renew(ctx, ttl)
+	if err == nil {
+		if err = t.awaitDeletes(ctx); err == nil {
+			return l, nil
+		}
+		err = fmt.Errorf("lease on version %d: %w", v, err)
 	}
-	return l, nil
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseWrite)
+	defer cancel()
+	if gone := l.Release(ctx); gone != nil {
+		t.cfg.Logger.Warn("a lease that was given up may stay until it runs out", "table", t.Store.URL(), "lease", l.ID, "error", gone)
+	}
+	return nil, err
 }
 
-// Renew makes the lease last for ttl from now on.
+// Renew makes the lease last for ttl from now on. A write under way is seen to its end, within ten seconds, also when
+// ctx ends: one that was given up could arrive behind the Release that follows, and keep files that nobody reads.
 func (l *Lease) Renew(ctx context.Context, ttl time.Duration) error {
 	if ttl <= 0 || ttl > MaxLease {
 		return fmt.Errorf("lease on version %d: %v is too short or too long, at most %v", l.Version, ttl, MaxLease)
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseWrite)
+	defer cancel()
 	next := l.LeaseInfo
 	next.Expires = l.t.cfg.Clock().Add(ttl).UTC()
 	raw, err := json.Marshal(next)
@@ -79,12 +95,25 @@ func (l *Lease) Renew(ctx context.Context, ttl time.Duration) error {
 	return nil
 }
 
-// Release ends the lease. A lease that is not released runs out.
+// Release ends the lease. A store that fails for a moment is tried again; a lease that is not released all the same runs
+// out, and keeps its files until then.
 func (l *Lease) Release(ctx context.Context) error {
-	if err := l.t.Store.Delete(ctx, leaseDir+l.ID+".json"); err != nil {
-		return fmt.Errorf("release lease %s: %w", l.ID, err)
+	var err error
+	for n := range releaseTries {
+		if n > 0 {
+			select {
+			case <-ctx.Done():
+			case <-time.After(releaseRetry):
+			}
+		}
+		if err = l.t.Store.Delete(ctx, leaseDir+l.ID+".json"); err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			break
+		}
 	}
-	return nil
+	return fmt.Errorf("release lease %s: %w", l.ID, err)
 }
 
 // Leases gives the leases that count at a time. One that cannot be read counts as an error, until its file is so

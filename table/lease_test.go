@@ -1,10 +1,13 @@
 package table
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ledgerlake/ledgerlake/objstore/mem"
 )
 
 // I6: a lease counts until it is released or runs out; what cannot be read is not taken for nothing.
@@ -63,6 +66,55 @@ func TestLease(t *testing.T) {
 		}
 		if err := tb.Store.Delete(t.Context(), key); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// I6, from the other side: a reader that gives up while its lease is on the way leaves none behind, which would keep
+// files from vacuums that nobody reads; nor does one whose answer was lost.
+func TestLeaseGivenUp(t *testing.T) {
+	lost := errors.New("the answer is lost")
+	for name, fault := range map[string]func(ctx context.Context, cancel func()) mem.Fault{
+		"cancelled under way": func(ctx context.Context, cancel func()) mem.Fault {
+			cancel()
+			return mem.Fault{After: ctx.Err()} // as a request that was cut off when the server had it already
+		},
+		"answer lost": func(context.Context, func()) mem.Fault { return mem.Fault{After: lost} },
+	} {
+		store := mem.New()
+		tb, err := Create(t.Context(), store, nil, Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		puts := 0
+		store.SetHook(func(ctx context.Context, c mem.Call) mem.Fault {
+			if c.Op != mem.OpPut || !strings.HasPrefix(c.Key, leaseDir) {
+				return mem.Fault{}
+			}
+			puts++
+			return fault(ctx, cancel)
+		})
+		l, err := tb.Lease(ctx, 0, "hasty", time.Hour)
+		if err == nil { // it was there before it was given up: who has it gives it back
+			err = l.Release(t.Context())
+		} else if l != nil {
+			t.Errorf("%s: a lease beside the error %v", name, err)
+		} else {
+			err = nil
+		}
+		if err != nil || puts != 1 {
+			t.Fatalf("%s: %d puts, %v", name, puts, err)
+		}
+		if left, err := tb.Leases(t.Context(), time.Now()); err != nil || len(left) > 0 {
+			t.Errorf("%s: %v is left behind, %v", name, left, err)
+		}
+		cancel()
+		if l, err := tb.Lease(ctx, 0, "late", time.Hour); err == nil || puts != 1 {
+			t.Errorf("%s: a lease %v for who has given up already, %d puts", name, l, puts)
+		}
+		if err := tb.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -136,6 +136,25 @@ func (r *rig) rest() {
 		r.t.Fatal(r.failed)
 	}
 	r.t.Log(r.weather.clear())
+	r.noLeases()
+}
+
+// noLeases fails when leases outlive their reads, which are all over: they would keep files that nobody reads (I6). An outage
+// that is longer than the patience of who gives one back may leave a few.
+func (r *rig) noLeases() {
+	r.t.Helper()
+	t, err := r.openTable(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer t.Close()
+	left, err := t.Leases(r.t.Context(), time.Now())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if r.t.Logf("%d leases outlived their reads", len(left)); len(left) > r.count.reads/50 {
+		r.t.Errorf("%d leases are left of %d reads, such as %s", len(left), r.count.reads, left[0])
+	}
 }
 
 // judge compares all that was read with the truth (I4).
