@@ -47,7 +47,8 @@ type logSide struct {
 	rules   *table.Rules         // of the rows of the table; nil without one
 	id      int32                // partition of the batch that is being made
 	gaps    []Gap                // of it, told in order when it is whole
-	have    *arrow.Schema        // of system ++ payload arrays
+	have    *arrow.Schema        // of system ++ payload ++ holders' arrays
+	holders []arrow.Field        // structs of the table that have system columns as fields
 	arrange []int                // column of the schema given -> index in these
 }
 
@@ -56,8 +57,7 @@ func newLogSide(c *Cursor) (*logSide, error) {
 	l.room = l.system.Room
 	var payload *arrow.Schema
 	if c.snap != nil { // of the same version as the rest: the Table's own may be older
-		names := c.names()
-		payload = arrow.NewSchema(slices.DeleteFunc(slices.Clone(c.full.Fields()), func(f arrow.Field) bool { return names.Has(f.Name) }), nil)
+		payload = l.payload()
 	}
 	newDecoder := func(*arrow.Schema) (decode.Decoder, error) { return decode.NewRaw(), nil }
 	if payload != nil && payload.NumFields() > 0 {
@@ -77,7 +77,7 @@ func newLogSide(c *Cursor) (*logSide, error) {
 		}
 		return nil, fmt.Errorf("make decoder: %w", err)
 	}
-	have := append(table.SystemFields(c.names()), payload.Fields()...)
+	have := append(append(table.SystemFields(c.names()), payload.Fields()...), l.holders...)
 	l.have = arrow.NewSchema(have, nil)
 	if c.snap != nil {
 		l.rules = table.NewRules(c.snap, l.have)
@@ -95,6 +95,22 @@ func newLogSide(c *Cursor) (*logSide, error) {
 		l.arrange = append(l.arrange, found)
 	}
 	return l, nil
+}
+
+// payload gives the columns that are decoded from values: neither system columns nor the structs around some of these.
+func (l *logSide) payload() *arrow.Schema {
+	names := l.c.names()
+	var fields []arrow.Field
+	for _, f := range l.c.full.Fields() {
+		switch {
+		case names.Has(f.Name):
+		case l.c.cfg.Table.HoldsInner(f):
+			l.holders = append(l.holders, f)
+		default:
+			fields = append(fields, f)
+		}
+	}
+	return arrow.NewSchema(fields, nil)
 }
 
 // transform makes the decoder, with what fills the table's columns from the log around it, so that a record becomes the
@@ -367,6 +383,11 @@ func (l *logSide) tellGaps() {
 // are dead letters there, and gaps here.
 func (l *logSide) batch(rows int) (arrow.RecordBatch, error) {
 	all := append(l.system.Arrays(), l.decoder.Arrays()...)
+	for _, f := range l.holders {
+		a := l.c.cfg.Table.Around(f, rows, func(name string) arrow.Array { return all[l.have.FieldIndices(name)[0]] })
+		defer a.Release()
+		all = append(all, a)
+	}
 	var broken map[int]string
 	if l.rules != nil {
 		broken = l.rules.Broken(all, 0, rows)

@@ -130,15 +130,22 @@ func (m mapping) stored(columns *arrow.Schema) (*arrow.Schema, error) {
 	return arrow.NewSchema(out, nil), nil
 }
 
-// names gives system columns as data files call them; those that the schema lost keep their name.
+// names gives system columns as data files call them, inner ones by their path; those that the schema lost keep their name.
 func (m mapping) names(n Names) Names {
-	if m.mode == "" {
-		return n
-	}
 	for _, p := range n.pointers() {
-		if sf, ok := m.schema.Field(*p); ok {
+		sf, ok := m.schema.Field(*p)
+		switch {
+		case ok && m.mode != "":
 			if name, err := m.name(&sf); err == nil {
 				*p = name
+			}
+		case !ok && strings.Contains(*p, "."):
+			columns, err := deltalog.ToArrow(m.schema)
+			if err != nil {
+				continue
+			}
+			if way := wayTo(columns.Fields(), *p); way != nil {
+				*p = m.path(way)
 			}
 		}
 	}

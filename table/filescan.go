@@ -172,8 +172,8 @@ func (f *fileScan) bind() error {
 	}
 	for i, name := range []string{f.s.names.Partition, f.s.names.Offset, f.s.names.Timestamp} {
 		f.prune[i] = -1
-		if j := slices.IndexFunc(have, func(h arrow.Field) bool { return h.Name == name }); name != "" && f.s.mapping.mode != "id" && j >= 0 && f.fr.Manifest.Fields[j].IsLeaf() {
-			f.prune[i] = f.fr.Manifest.Fields[j].ColIndex
+		if name != "" && f.s.mapping.mode != "id" {
+			f.prune[i] = leafAt(f.fr.Manifest.Fields, strings.Split(name, pathSep))
 		}
 	}
 	for i, want := range f.s.schema.Fields() {
@@ -203,6 +203,20 @@ func (f *fileScan) bind() error {
 		f.consts[i] = array.MakeArrayOfNull(memory.DefaultAllocator, want.Type, f.s.opts.BatchRows)
 	}
 	return nil
+}
+
+// leafAt finds the leaf of a column by the names on the way to it; -1 when there is none.
+func leafAt(fields []pqarrow.SchemaField, path []string) int {
+	i := slices.IndexFunc(fields, func(f pqarrow.SchemaField) bool { return f.Field.Name == path[0] })
+	switch {
+	case i < 0:
+		return -1
+	case len(path) > 1 && fields[i].Field.Type.ID() == arrow.STRUCT:
+		return leafAt(fields[i].Children, path[1:])
+	case len(path) > 1 || !fields[i].IsLeaf():
+		return -1
+	}
+	return fields[i].ColIndex
 }
 
 func leavesOf(sf *pqarrow.SchemaField, out []int) []int {
@@ -416,8 +430,8 @@ func (f *fileScan) shape(rb arrow.RecordBatch, n int64) (arrow.RecordBatch, erro
 		if err != nil {
 			return nil, fmt.Errorf("column %q: %w", want.Name, err)
 		}
-		cols[i] = a
-		if f.s.mapping.mode != "" {
+		cols[i] = innermost(a, f.s.depth[i])
+		if a = cols[i]; f.s.mapping.mode != "" {
 			cols[i] = rename(a, want.Type)
 			a.Release()
 		}

@@ -12,7 +12,8 @@ import (
 // namesProperty is the table property that keeps a mapping of system columns that is not the default one.
 const namesProperty = "ledgerlake.columns"
 
-// Names are the names of the system columns. An empty one says that the table has no such column.
+// Names are the names of the system columns. An empty one says that the table has no such column. Those of a table that
+// somebody else fills may be fields of structs: see HoldsInner.
 type Names struct {
 	Partition string `json:"partition,omitempty"` // int
 	Offset    string `json:"offset,omitempty"`    // long
@@ -117,8 +118,8 @@ func namesOf(schema *arrow.Schema, meta *deltalog.Metadata, asked Names) (Names,
 		if *name == "" {
 			continue
 		}
-		f, ok := schema.FieldsByName(*name)
-		fits := ok && len(f) == 1 && sameType(f[0].Type, types[i])
+		way := wayTo(schema.Fields(), *name)
+		fits := way != nil && sameType(fieldOn(schema.Fields(), way).Type, types[i])
 		if !fits && strict {
 			return Names{}, fmt.Errorf("the table has no column %q of type %s", *name, types[i])
 		}

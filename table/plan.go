@@ -5,6 +5,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
@@ -190,7 +191,7 @@ func boundsOf(n Names, a *deltalog.Add, stats bool) bounds {
 	}
 	if n.Timestamp != "" {
 		var text string
-		if json.Unmarshal(s.MaxValues[n.Timestamp], &text) == nil {
+		if json.Unmarshal(statAt(s.MaxValues, n.Timestamp), &text) == nil {
 			if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
 				b.maxTime = at.Add(statsSlack)
 			}
@@ -199,10 +200,10 @@ func boundsOf(n Names, a *deltalog.Add, stats bool) bounds {
 	if b.exact || !n.Ordered() {
 		return b
 	}
-	statInt(s.MinValues[n.Partition], &b.pmin)
-	statInt(s.MaxValues[n.Partition], &b.pmax)
-	statInt(s.MinValues[n.Offset], &b.omin)
-	statInt(s.MaxValues[n.Offset], &b.omax)
+	statInt(statAt(s.MinValues, n.Partition), &b.pmin)
+	statInt(statAt(s.MaxValues, n.Partition), &b.pmax)
+	statInt(statAt(s.MinValues, n.Offset), &b.omin)
+	statInt(statAt(s.MaxValues, n.Offset), &b.omax)
 	if v := a.PartitionValues[n.Partition]; v != nil {
 		var p int32
 		if json.Unmarshal([]byte(*v), &p) == nil {
@@ -222,6 +223,19 @@ type fileStats struct {
 	MinValues  map[string]json.RawMessage `json:"minValues"`
 	MaxValues  map[string]json.RawMessage `json:"maxValues"`
 	NullCount  map[string]json.RawMessage `json:"nullCount"`
+}
+
+// statAt gives the value of a column, whose name may be a path into structs.
+func statAt(values map[string]json.RawMessage, name string) json.RawMessage {
+	first, rest, inner := strings.Cut(name, pathSep)
+	if !inner {
+		return values[name]
+	}
+	var below map[string]json.RawMessage
+	if raw := values[first]; len(raw) == 0 || json.Unmarshal(raw, &below) != nil {
+		return nil
+	}
+	return statAt(below, rest)
 }
 
 func statInt[T int32 | int64](raw json.RawMessage, dst *T) {

@@ -45,7 +45,7 @@ func (s *scan) probe(ctx context.Context, files []*unit) ([]*unit, error) {
 
 func (s *scan) runs(ctx context.Context, u *unit) ([]*unit, error) {
 	p := &scan{t: s.t, opts: s.opts, ordered: true, probing: true, streamAbove: s.streamAbove, buffer: s.buffer, partitionColumn: s.partitionColumn, part: 0, off: 1,
-		mapping: s.mapping, names: s.names, stored: []arrow.Field{s.stored[s.part], s.stored[s.off]},
+		mapping: s.mapping, names: s.names, stored: []arrow.Field{s.stored[s.part], s.stored[s.off]}, depth: []int{s.depth[s.part], s.depth[s.off]},
 		schema: arrow.NewSchema([]arrow.Field{s.schema.Field(s.part), s.schema.Field(s.off)}, nil)}
 	f, err := p.open(ctx, u)
 	if err != nil {

@@ -73,7 +73,8 @@ type scan struct {
 	ranges          []Range       // normalized; nil: all
 	schema          *arrow.Schema // columns read: those asked for, then the keys if they are not among them
 	out             *arrow.Schema // columns given
-	stored          []arrow.Field // the columns of schema as data files have them
+	stored          []arrow.Field // the columns of schema as data files have them, inner ones as their struct without the rest
+	depth           []int         // of each column of schema: how many structs are around it
 	mapping         mapping
 	names           Names // of the system columns in data files and statistics
 	partitionColumn map[string]bool
@@ -141,8 +142,7 @@ func (t *Table) newScan(snap *deltalog.Snapshot, opts ScanOptions) (*scan, error
 	if err := s.project(full); err != nil {
 		return nil, err
 	}
-	s.stored, err = s.storedFields(s.schema.Fields())
-	return s, err
+	return s, s.store(full)
 }
 
 func (s *scan) project(full *arrow.Schema) error {
@@ -184,16 +184,19 @@ func (s *scan) project(full *arrow.Schema) error {
 	return nil
 }
 
-// storedFields gives columns as data files have them.
-func (s *scan) storedFields(fields []arrow.Field) ([]arrow.Field, error) {
-	out := make([]arrow.Field, len(fields))
-	for i, f := range fields {
-		var err error
-		if out[i], err = s.mapping.field(f); err != nil {
-			return nil, err
+// store finds the columns of the scan in data files. Full are those of the table.
+func (s *scan) store(full *arrow.Schema) error {
+	own := full.Fields()[:len(s.mapping.schema.Fields)] // without the inner ones
+	s.stored, s.depth = make([]arrow.Field, s.schema.NumFields()), make([]int, s.schema.NumFields())
+	for i, f := range s.schema.Fields() {
+		way := wayTo(own, f.Name)
+		stored, err := s.mapping.field(own[way[0]])
+		if err != nil {
+			return err
 		}
+		s.stored[i], s.depth[i] = narrow(stored, way[1:]), len(way)-1
 	}
-	return out, nil
+	return nil
 }
 
 // run reads the files and gives the batches. It returns only when all goroutines have ended.

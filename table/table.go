@@ -82,6 +82,7 @@ type Table struct {
 
 	cfg    Config
 	mapped bool         // Names are what the caller of Open says
+	inner  []string     // of Names: those that are fields of structs
 	pool   parquet.Pool // of the file writers
 	mu     sync.Mutex
 	newest *deltalog.Snapshot // of Open or the last Refresh
@@ -113,6 +114,9 @@ func newTable(ctx context.Context, log *deltalog.Log, store objstore.Store, cfg 
 		var schema *arrow.Schema
 		if schema, err = t.Schema(snap); err == nil {
 			t.Names, err = namesOf(schema, snap.Metadata(), cfg.Names)
+			for _, f := range t.Names.innerFields(schema.Fields()) {
+				t.inner = append(t.inner, f.Name)
+			}
 		}
 	}
 	if err != nil {
@@ -208,9 +212,14 @@ func (t *Table) current() *deltalog.Snapshot {
 	return t.newest
 }
 
-// Schema gives the columns of a snapshot, partition columns included.
+// Schema gives the columns of a snapshot, partition columns included, and the inner ones last.
 func (t *Table) Schema(snap *deltalog.Snapshot) (*arrow.Schema, error) {
-	return deltalog.ToArrow(snap.Schema())
+	columns, err := deltalog.ToArrow(snap.Schema())
+	if err != nil || len(t.inner) == 0 {
+		return columns, err
+	}
+	fields := columns.Fields()
+	return arrow.NewSchema(append(fields, t.Names.innerFields(fields)...), nil), nil
 }
 
 // Properties are the table's settings, of the snapshot of Open or the last Refresh. They are not to be changed.

@@ -101,6 +101,9 @@ func (t *Table) NewFileWriter(ctx context.Context, opts WriterOptions) (*FileWri
 	if err := opts.Snapshot.CheckWritable(opts.RowRules...); err != nil {
 		return nil, err
 	}
+	if len(t.inner) > 0 {
+		return nil, fmt.Errorf("%v are fields of structs: a table with the places of records there is read, not filled", t.inner)
+	}
 	full, err := t.Schema(opts.Snapshot)
 	if err != nil {
 		return nil, err

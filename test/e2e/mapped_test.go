@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -18,7 +19,10 @@ func TestReadForeignTableByMapping(t *testing.T) {
 	produce(t, s.Addr, "events", seed, 0, n)
 	source := "kafka://" + s.Addr + "/events"
 	table := t.TempDir() + "/theirs"
-	harness.RunPython(t, bytes.NewReader(harness.Run(t, nil, "read", source)), "sparklike.py", table, "4")
+	filled := harness.Run(t, nil, "read", source)
+	harness.RunPython(t, bytes.NewReader(filled), "sparklike.py", table, "4")
+	nested := t.TempDir() + "/nested"
+	harness.RunPython(t, bytes.NewReader(filled), "sparklike.py", nested, "4", "struct")
 	cutLog(t, s.Addr, "events", n)
 	produce(t, s.Addr, "events", seed, n, n+more)
 
@@ -58,6 +62,42 @@ func TestReadForeignTableByMapping(t *testing.T) {
 	}
 	if seen != more {
 		t.Errorf("%d of the rows are in the log, want %d", seen, more)
+	}
+
+	// The same where the places are fields of a struct, on both sides of the seam.
+	inner := []string{"--map", "partition=kafka.kafka_partition,offset=kafka.kafka_offset,timestamp=kafka.at,key=key,value=value"}
+	place := func(row map[string]any, inside string) string {
+		return fmt.Sprint(row[inside+"kafka_partition"], ":", row[inside+"kafka_offset"])
+	}
+	plain := map[string]map[string]any{}
+	for _, row := range rows {
+		plain[place(row, "")] = row
+	}
+	over := readTable(t, source, append(inner, "--table", nested)...)
+	if len(over) != n+more || len(plain) != n+more {
+		t.Fatalf("%d rows at %d places, want %d", len(over), len(plain), n+more)
+	}
+	for _, row := range over {
+		kafka, ok := row["kafka"].(map[string]any)
+		same := plain[place(row, "kafka.")]
+		delete(plain, place(row, "kafka."))
+		if !ok || same == nil || len(row) != 6 {
+			t.Fatalf("a row of the nested table is %v", row)
+		}
+		for name, want := range same {
+			got, inside := row[name], row["kafka."+name]
+			if name != "key" && name != "value" {
+				got = kafka[name]
+			} else {
+				inside = got
+			}
+			if got != want || inside != want {
+				t.Fatalf("%v has %s %v and %v, want %v", row, name, got, inside, want)
+			}
+		}
+	}
+	if from := readTable(t, nested, append(inner, "--from", "1:100", "--columns", "kafka.kafka_offset")...); len(from) == 0 || harness.Int(t, from[0], "kafka.kafka_offset") != 100 {
+		t.Errorf("from 1:100 of the nested table come %d rows", len(from))
 	}
 
 	// From an offset, of the table alone, and by time over the seam.
