@@ -20,8 +20,8 @@ var replayColumns = []string{"_offset", "kind", "amount"}
 
 // RunReplay measures reading a table that tiering has filled with JSON events of about 690 bytes: all columns into
 // Arrow, and three of them, beside the engines that the repository's Python environment has, on the same table in
-// turns; then finding one offset in a table of 100,000 files, and the pause at the seam of table and log. Case "workers"
-// instead is a stream job's reprocessing: see runWorkers.
+// turns; then finding one offset in a table of 100,000 files, the pause at the seam of table and log, and how late
+// a reader has a record of the log that it follows. Cases "workers" and "reprocess" instead are a stream job's: see runWorkers, runReprocess.
 func RunReplay(ctx context.Context, cfg Config) (r *Report, err error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -30,8 +30,10 @@ func RunReplay(ctx context.Context, cfg Config) (r *Report, err error) {
 	switch {
 	case len(cfg.Cases) == 1 && cfg.Cases[0] == workersCase:
 		return runWorkers(ctx, cfg)
+	case len(cfg.Cases) == 1 && cfg.Cases[0] == reprocessCase:
+		return runReprocess(ctx, cfg)
 	case len(cfg.Cases) > 0:
-		return nil, fmt.Errorf("bench config: scenario replay has the case %s beside its usual ones, not %v", workersCase, cfg.Cases)
+		return nil, fmt.Errorf("bench config: scenario replay has the cases %s and %s beside its usual ones, each alone, not %v", workersCase, reprocessCase, cfg.Cases)
 	}
 	scratch, remove, err := cfg.scratch()
 	if err != nil {
@@ -61,7 +63,10 @@ func RunReplay(ctx context.Context, cfg Config) (r *Report, err error) {
 	if err := lookups(ctx, cfg, r, filepath.Join(scratch, "lookups")); err != nil {
 		return nil, err
 	}
-	return r, c.seam(ctx, cfg, r, log)
+	if err := c.seam(ctx, cfg, r, log); err != nil {
+		return r, err
+	}
+	return r, c.follow(ctx, cfg, r, log)
 }
 
 // replayCase is one table that all sides read.

@@ -41,7 +41,7 @@ func runWorkers(ctx context.Context, cfg Config) (r *Report, err error) {
 	}
 	defer remove()
 	c := &replayCase{path: filepath.Join(scratch, "table")}
-	if err := c.fillPartitions(ctx, cfg, filepath.Join(scratch, "log")); err != nil {
+	if err := c.fillPartitions(ctx, cfg, filepath.Join(scratch, "log"), produceBatches); err != nil {
 		return nil, err
 	}
 	r = &Report{Scenario: "replay", Machine: machine(), Time: time.Now().UTC()}
@@ -81,8 +81,8 @@ func runWorkers(ctx context.Context, cfg Config) (r *Report, err error) {
 	return r, nil
 }
 
-// fillPartitions makes the table; the log is gone afterwards.
-func (c *replayCase) fillPartitions(ctx context.Context, cfg Config, at string) (err error) {
+// fillPartitions makes the table of what messages gives, some of a partition at a time; the log is gone afterwards.
+func (c *replayCase) fillPartitions(ctx context.Context, cfg Config, at string, messages func(Config) ([][]byte, int64, int64, error)) (err error) {
 	log, err := local.Open(ctx, local.Config{Dir: at, FS: vfs.OS(), Durability: local.DurabilityNone})
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (c *replayCase) fillPartitions(ctx context.Context, cfg Config, at string) 
 		for p := range int32(workersPartitions) {
 			part := cfg
 			part.Records, part.Seed = min(left, fillChunk), cfg.Seed+uint64(left)*workersPartitions+uint64(p)
-			batches, records, size, err := produceBatches(part)
+			batches, records, size, err := messages(part)
 			if err != nil {
 				return err
 			}

@@ -59,11 +59,13 @@ func Scenarios() []Scenario {
 			Records: "records a run", Rounds: eachSide,
 		},
 		{
-			Name: "replay", About: "a table into Arrow, beside other engines; an offset among 100,000 files; the seam", Run: RunReplay,
-			Measures: "Records a second and a CPU second of all columns and of three; milliseconds to a first record; the pause where table and log meet.",
-			Peers:    []string{"delta-rs", "polars", "DuckDB", "Spark (LEDGERLAKE_SPARK=1)"},
-			Cases:    []Case{{workersCase, "instead of the usual: 5 partitions of --records messages each, from the table, by 1, 2 and 5 workers", false}},
-			Records:  "records of the table", Rounds: eachSide,
+			Name: "replay", About: "a table into Arrow, beside other engines; an offset among 100,000 files; the seam; following the log", Run: RunReplay,
+			Measures: "Records a second and a CPU second of all columns and of three; milliseconds to a first record; the pause where table and log meet; milliseconds " +
+				"from the append of a record to a reader that follows, and to the log's own fetch.",
+			Peers: []string{"delta-rs", "polars", "DuckDB", "Spark (LEDGERLAKE_SPARK=1)"},
+			Cases: []Case{{workersCase, "instead of the usual: 5 partitions of --records messages each, from the table, by 1, 2 and 5 workers", false},
+				{reprocessCase, "instead of the usual: 5 partitions of --records small messages each become new tables, by jobs that copy, and that filter and add a column", false}},
+			Records: "records of the table", Rounds: eachSide,
 		},
 		{
 			Name: "deltalog", About: "a Delta log of many files becomes a snapshot, beside an encoding/json loop, delta-rs and DuckDB", Run: RunDeltalog,
