@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -387,6 +388,11 @@ func TestJobThatWasChanged(t *testing.T) {
 			t.Errorf("another %s: %v", name, err)
 		}
 	}
+	into := r.config(spec)
+	into.Outlet = &reprocess.CommandOutlet{Argv: []string{"false"}}
+	if _, err := reprocess.Open(t.Context(), into); !errors.Is(err, reprocess.ErrChanged) || !strings.Contains(err.Error(), "was a table, and is now a command") {
+		t.Errorf("a command in the place of the table: %v", err)
+	}
 	cfg := r.config(spec)
 	cfg.Schema = arrow.NewSchema([]arrow.Field{{Name: "n", Type: arrow.BinaryTypes.String, Nullable: true}}, nil)
 	if _, err := reprocess.Open(t.Context(), cfg); !errors.Is(err, reprocess.ErrChanged) || !strings.Contains(err.Error(), "n int64") {
@@ -396,4 +402,28 @@ func TestJobThatWasChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, "n", r.values(j.Sink(), "n"), r.want(func(n int) (int64, bool) { return int64(n), n > 5 }))
+}
+
+// A job of a program whose file then says that it fills a table, in the same place, has no rows there: it is refused, and not
+// swapped in as an empty table (I3).
+func TestStateOfAProgramIsNoTable(t *testing.T) {
+	r := newRig(t)
+	r.send(0, 100)
+	if err := r.tier(); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "calm"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(helper, "sink:"+dir)
+	cfg := r.config(reprocess.Spec{})
+	cfg.Outlet = &reprocess.CommandOutlet{Argv: []string{os.Args[0]}}
+	if err := r.open(cfg).Run(t.Context(), reprocess.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Outlet = nil
+	if j, err := reprocess.Open(t.Context(), cfg); !errors.Is(err, reprocess.ErrChanged) || !strings.Contains(err.Error(), "was a command, and is now a table") {
+		t.Errorf("%v, %v", j, err)
+	}
 }

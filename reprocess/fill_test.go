@@ -4,16 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/ledgerlake/ledgerlake/decode/format"
 	"github.com/ledgerlake/ledgerlake/decode/transform"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/objstore"
+	"github.com/ledgerlake/ledgerlake/reader"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/reprocess"
 	"github.com/ledgerlake/ledgerlake/table"
@@ -86,6 +89,49 @@ func TestJobsKeepToTheFormat(t *testing.T) {
 	}
 	if _, err := reprocess.Open(t.Context(), r.config(reprocess.Spec{Name: "other", Where: "n > 1"})); !errors.Is(err, reprocess.ErrSpec) || !strings.Contains(err.Error(), "the values of events are csv") {
 		t.Errorf("expressions over CSV: %v", err)
+	}
+
+	// A swap takes the format along: who reads the table and the log behind it before the new job follows has rows, and no
+	// gaps of undecodable values (I4).
+	cfg := r.config(reprocess.Spec{Name: "first"})
+	r.replaced = filepath.Join(filepath.Dir(r.dir), "classified")
+	cfg.Sink = r.store(r.replaced)
+	first := r.open(cfg)
+	second := r.open(r.config(reprocess.Spec{Name: "second"}))
+	for _, j := range []*reprocess.Job{first, second} {
+		if err := j.Run(t.Context(), reprocess.RunOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := second.Swap(t.Context(), first.Sink(), false); err != nil {
+		t.Fatal(err)
+	}
+	send()
+	cur, err := reader.Open(t.Context(), reader.Config{Table: first.Sink(), Source: r.log, Topic: topic, App: "second", Columns: []string{"_offset", "n", "at"},
+		OnGap: func(g reader.Gap) { t.Errorf("a gap behind the swap: %+v", g) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cur.Close()
+	if seam := cur.Seam()[0]; seam != 100 {
+		t.Errorf("the swapped table ends at %d, want 100", seam)
+	}
+	at := int64(0)
+	for rb, err := range cur.Batches(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range int(rb.NumRows()) {
+			for c := range 3 {
+				if v := rb.Column(c).(*array.Int64).Value(i); v != at {
+					t.Fatalf("%s at offset %d is %d", rb.ColumnName(c), at, v)
+				}
+			}
+			at++
+		}
+	}
+	if at != 150 {
+		t.Errorf("%d rows, want 150", at)
 	}
 }
 

@@ -25,6 +25,8 @@ type Plan struct {
 	Splits  []Split `json:"splits"`
 	// Named says that the job was given offsets, and so these partitions alone.
 	Named bool `json:"named,omitempty"`
+	// Kind is what the results go to: KindTable, KindTopic, KindCommand, or "other". Empty in plans that are older than it.
+	Kind string `json:"kind,omitempty"`
 	// Sink identifies a sink that is no table, if anything does.
 	Sink string `json:"sink,omitempty"`
 	// Changes says that the job changes values, or which records there are.

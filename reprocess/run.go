@@ -213,8 +213,25 @@ func (j *Job) checkPlan(ctx context.Context, sinkID string) error {
 	return err
 }
 
-// checkSink refuses a sink that is not the one of the plan.
+// sinkKind says what the results go to.
+func (c Config) sinkKind() string {
+	switch c.Outlet.(type) {
+	case nil:
+		return KindTable
+	case *TopicOutlet:
+		return KindTopic
+	case *CommandOutlet:
+		return KindCommand
+	}
+	return "other"
+}
+
+// checkSink refuses a sink that is not the one of the plan. A plan's table lies where it lies: what the positions in it are
+// of is not in any other sink, and a table that holds nothing but positions has no rows to swap in.
 func (j *Job) checkSink(id string) error {
+	if kind := j.cfg.sinkKind(); j.plan.Kind != "" && j.plan.Kind != kind {
+		return fmt.Errorf("%w (its sink was a %s, and is now a %s)", ErrChanged, j.plan.Kind, kind)
+	}
 	if j.plan.Sink != id {
 		return fmt.Errorf("%w: the topic that it fills was deleted and made again, or is another one (id %s, now %s)", ErrOtherJob, j.plan.Sink, id)
 	}
@@ -265,7 +282,7 @@ func (j *Job) create(ctx context.Context, sinkID string) error {
 	if err != nil {
 		return err
 	}
-	plan.Sink, plan.Changes, plan.Filled = sinkID, j.cfg.Spec.Changes() || j.cfg.Transform != nil, j.filledNow()
+	plan.Kind, plan.Sink, plan.Changes, plan.Filled = j.cfg.sinkKind(), sinkID, j.cfg.Spec.Changes() || j.cfg.Transform != nil, j.filledNow()
 	if plan.Begun, _, err = j.cfg.Spec.asBegun(j.cfg.Transform != nil); err != nil {
 		return err
 	}
