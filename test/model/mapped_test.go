@@ -5,11 +5,14 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/objstore/mem"
 	"github.com/ledgerlake/ledgerlake/reader"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
@@ -87,5 +90,58 @@ func countRows(t *testing.T, next func(context.Context) (arrow.RecordBatch, erro
 			t.Fatal(err)
 		}
 		rows += rb.NumRows()
+	}
+}
+
+// A read by the rows of a mapped table that has to go back to it, as the log was cut meanwhile, reads no file again that it had:
+// of a large table that would take longer than the read (I4).
+func TestMappedReplanReadsNewFilesOnly(t *testing.T) {
+	const n = 300
+	w := filled(t, n, 100)
+	mapped, err := table.Open(t.Context(), w.store, table.Config{Names: table.DefaultNames()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mapped.Log.Close()
+	c := open(t, reader.Config{Table: mapped, Source: w.log, Topic: topic, Partitions: []int32{0}, BatchRows: 30, MaxWait: time.Millisecond})
+	if seam := c.Seam()[0]; seam != 100 {
+		t.Fatalf("leaves the table at %d", seam)
+	}
+	old := map[string]bool{}
+	snap, err := w.table.Refresh(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for f := range snap.Files() {
+		old[f.Path] = true
+	}
+	var rows int64
+	for rows < 100 { // which is all of the table, and nothing of the log yet
+		rb, err := c.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows += rb.NumRows()
+	}
+	w.tierWith(0)
+	w.cut(n)
+	var mu sync.Mutex
+	var fresh, again []string
+	w.store.SetHook(func(_ context.Context, call mem.Call) mem.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case !strings.HasSuffix(call.Key, ".parquet"):
+		case old[call.Key]:
+			again = append(again, call.Key)
+		default:
+			fresh = append(fresh, call.Key)
+		}
+		return mem.Fault{}
+	})
+	defer w.store.SetHook(nil)
+	rows += countRows(t, c.Next)
+	if seam := c.Seam()[0]; rows != n || seam != n || len(fresh) == 0 || len(again) > 0 {
+		t.Errorf("%d rows up to the seam at %d, %d reads of new files, and of old ones %v", rows, seam, len(fresh), again)
 	}
 }
