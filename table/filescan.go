@@ -31,6 +31,7 @@ type unit struct {
 	deleted  *roaring.Bitmap        // rows of the file that are not in the table; read with the file
 	footer   *metadata.FileMetaData // when it was read before
 
+	placed     bool  // the log names the place of each of its rows
 	foreign    bool  // of the rows without partition and offset, instead of those that have them
 	foreigners int64 // how many of them a probe has seen
 }

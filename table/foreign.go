@@ -39,6 +39,8 @@ func (f *fileScan) split(c *chunk) ([]*chunk, error) {
 			}
 		}
 		switch {
+		case foreign && f.u.placed: // damage to the names of both columns would otherwise leave out all rows without a word
+			return nil, fmt.Errorf("%w: row %d of file %s has neither of the two, and the log names its place", ErrNoPosition, c.row+int64(i), c.file)
 		case foreign != f.u.foreign && foreign:
 			f.u.foreigners += int64(j - i)
 		case foreign == f.u.foreign && j-i == c.len():

@@ -283,7 +283,7 @@ func (s *scan) units(ctx context.Context, snap *deltalog.Snapshot) (whole, forei
 			unknown = append(unknown, u)
 			continue
 		}
-		u.hulls = hullsOf(b.ranges)
+		u.hulls, u.placed = hullsOf(b.ranges), b.exact
 		whole = append(whole, u)
 	}
 	found, err := s.probe(ctx, unknown)
