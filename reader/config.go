@@ -67,6 +67,7 @@ type Config struct {
 	LeaseTime, LeaseAfter time.Duration
 	Logger                *slog.Logger // default: discarded
 
+	countEnds   bool                    // an end of now has to be known before it is read
 	byPartition bool                    // the partitions have to be known before they are read
 	rowEnds     map[int32]record.Offset // of the rows of the snapshot, where a cursor before has found them
 }

@@ -24,10 +24,11 @@ const noEnd = record.Offset(math.MaxInt64)
 // part is the state of one partition.
 type part struct {
 	id      int32
-	next    record.Offset // first offset not yet given to the caller: what a token holds
-	until   record.Offset // the first offset that is not wanted
-	lakeEnd record.Offset // the seam of the current snapshot
-	lost    []table.Range // offsets below it that retention took before they were tiered
+	next    record.Offset  // first offset not yet given to the caller: what a token holds
+	until   record.Offset  // the first offset that is not wanted
+	mark    broker.EndMark // says when the end is reached, whose offset nobody knows yet; nil: until is all
+	lakeEnd record.Offset  // the seam of the current snapshot
+	lost    []table.Range  // offsets below it that retention took before they were tiered
 }
 
 func (p *part) done() bool { return p.next >= p.until }
@@ -427,7 +428,8 @@ func (c *Cursor) Partitions() []int32 {
 	return ids
 }
 
-// End gives the first offset that is not wanted, for each partition that has an end.
+// End gives the first offset that is not wanted, for each partition that has an end. Where the log tells offsets only to who
+// reads (broker.Marker), that of now is known when it is reached.
 func (c *Cursor) End() map[int32]record.Offset {
 	m := map[int32]record.Offset{}
 	for _, p := range c.parts {

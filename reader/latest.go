@@ -86,6 +86,7 @@ func (l *LatestByKey) findKeys(ctx context.Context) (err error) {
 	if cfg.Until.kind == boundDefault {
 		cfg.Until = Now()
 	}
+	cfg.countEnds = true
 	cur, err := Open(ctx, cfg)
 	if err != nil {
 		return err

@@ -133,6 +133,9 @@ func (l *logSide) next(ctx context.Context) (arrow.RecordBatch, error) {
 		return nil, l.failed
 	}
 	if len(l.fetched) == 0 {
+		if err := l.c.lookForEnds(ctx); err != nil || l.c.allDone() {
+			return nil, err
+		}
 		if err := l.fetch(ctx); err != nil {
 			return nil, err
 		}

@@ -45,6 +45,13 @@ const MaxPlanFooters = 1000
 func (c *Cursor) Plan(ctx context.Context) (Plan, error) {
 	p := Plan{Version: -1}
 	for _, q := range c.parts {
+		if q.mark != nil {
+			end, err := c.liveEnd(ctx, q)
+			if err != nil {
+				return p, err
+			}
+			q.until, q.mark = min(q.until, end), nil
+		}
 		pp := PartitionPlan{Partition: q.id, From: q.next, Seam: q.lakeEnd, Until: q.until}
 		if q.until == noEnd {
 			pp.Until = -1

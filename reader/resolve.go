@@ -45,7 +45,7 @@ func (c *Cursor) resolve(ctx context.Context) error {
 		if p.next, err = c.startOf(ctx, p); err != nil {
 			return err
 		}
-		if p.until, err = c.endOf(ctx, p); err != nil {
+		if p.until, p.mark, err = c.endOf(ctx, p); err != nil {
 			return err
 		}
 		c.addPart(p)
@@ -154,27 +154,55 @@ func (c *Cursor) startOf(ctx context.Context, p *part) (record.Offset, error) {
 	return b.Start, err
 }
 
-func (c *Cursor) endOf(ctx context.Context, p *part) (record.Offset, error) {
-	until := noEnd
+func (c *Cursor) endOf(ctx context.Context, p *part) (until record.Offset, mark broker.EndMark, err error) {
+	until = noEnd
 	switch c.cfg.Until.kind {
 	case boundOffsets:
 		if o, ok := c.cfg.Until.offsets[p.id]; ok {
 			until = o
 		}
 	case boundTime:
-		o, err := c.offsetAt(ctx, p, c.cfg.Until.time)
-		if err != nil {
-			return 0, err
+		if until, err = c.offsetAt(ctx, p, c.cfg.Until.time); err != nil {
+			return 0, nil, err
 		}
-		until = o
 	case boundEarliest:
-		return 0, nil
+		return 0, nil, nil
 	}
 	if c.cfg.Follow && c.cfg.Until.kind != boundNow && c.cfg.Until.kind != boundLatest {
-		return until, nil
+		return until, nil, nil
+	}
+	if m, ok := c.cfg.Source.(broker.Marker); ok && !c.cfg.countEnds && !c.counted(p) {
+		mark, err = m.MarkEnd(ctx, record.TopicPartition{Topic: c.cfg.Topic, Partition: p.id})
+		if err != nil {
+			err = fmt.Errorf("end of %s-%d: %w", c.cfg.Topic, p.id, err)
+		}
+		return until, mark, err
 	}
 	end, err := c.liveEnd(ctx, p)
-	return min(until, end), err
+	return min(until, end), nil, err
+}
+
+// counted says that the end was asked for to find the start: who read up to it then knows it.
+func (c *Cursor) counted(p *part) bool {
+	_, named := c.cfg.From.offsets[p.id]
+	return named || c.cfg.From.kind == boundLatest || c.cfg.From.kind == boundNow
+}
+
+// lookForEnds takes over the ends of the partitions that have reached theirs.
+func (c *Cursor) lookForEnds(ctx context.Context) error {
+	for _, p := range c.parts {
+		if p.mark == nil || p.done() {
+			continue
+		}
+		end, reached, err := p.mark(ctx, p.next)
+		if err != nil {
+			return fmt.Errorf("end of %s-%d: %w", c.cfg.Topic, p.id, err)
+		}
+		if reached {
+			p.until, p.mark = min(p.until, end), nil
+		}
+	}
+	return nil
 }
 
 // liveEnd is the end of what can be read now: the log's last stable offset, else the lake end.

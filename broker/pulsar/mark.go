@@ -35,9 +35,9 @@ func (s *Source) MarkEnd(ctx context.Context, tp record.TopicPartition) (broker.
 
 // mark is the end of a partition at a time.
 type mark struct {
-	p     *partition
-	last  MessageID
-	empty bool // there is none
+	p    *partition
+	last MessageID
+	end  record.Offset // where nothing is behind the offset that it was looked for from; else -1: who reads tells
 
 	mu    sync.Mutex
 	met   MessageID     // the last entry that came
@@ -75,13 +75,17 @@ func (p *partition) markEnd(ctx context.Context) (*mark, error) {
 		st.close()
 		return nil, err
 	}
-	return &mark{p: p, last: last, empty: !any}, nil
+	m := &mark{p: p, last: last, end: -1}
+	if !any || !st.anchor.Lost && reached(st.anchor.ID, last) {
+		m.end = from
+	}
+	return m, nil
 }
 
 // reached is a broker.EndMark. What no consumer sees, marks of transactions and messages of aborted ones, never comes: when
 // nothing has come for a while, though the stream is open, silent says whether it is that.
 func (m *mark) reached(_ context.Context, next record.Offset) (record.Offset, bool, error) {
-	if m.empty {
+	if m.end >= 0 && next >= m.end {
 		return next, true, nil
 	}
 	m.mu.Lock()

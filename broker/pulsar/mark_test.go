@@ -97,3 +97,25 @@ func appendValues(b *pulsartest.Broker, sequence, n int) {
 	}
 	b.Append(brokerName, n, pulsartest.Batch(int64(sequence), values...))
 }
+
+// TestAMarkOfWhatATableHas is reached without a read, for him who knows all of the table; who does not has to read the rest (I4).
+func TestAMarkOfWhatATableHas(t *testing.T) {
+	b := pulsartest.Start(t)
+	b.Create(brokerName)
+	for i := range 5 {
+		appendValues(b, i, 3)
+	}
+	table := &rows{}
+	s := openTest(t, b, table)
+	table.list = fetchAll(t, s, 0, 15)
+	s = openTest(t, b, table)
+	mark, err := s.MarkEnd(t.Context(), part)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for next, want := range map[record.Offset]bool{15: true, 12: false} {
+		if end, reached, err := mark(t.Context(), next); err != nil || reached != want || want && end != next {
+			t.Errorf("of one who has read all below %d the mark says %d %v %v", next, end, reached, err)
+		}
+	}
+}
