@@ -44,6 +44,7 @@ type mark struct {
 	next  record.Offset // that was asked for last
 	since time.Time     // when it was first
 	asked chan verdict  // of silent, which takes longer than an answer may; nil: it does not run
+	doubt time.Time     // when silent was first asked; who asks for the end may have been away before
 }
 
 // verdict is what silent found of one who has read all below next.
@@ -91,7 +92,8 @@ func (m *mark) reached(_ context.Context, next record.Offset) (record.Offset, bo
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.next != next || m.since.IsZero() {
-		m.next, m.since = next, time.Now()
+		m.next = next
+		m.heard()
 	}
 	p := m.p
 	p.mu.Lock()
@@ -105,16 +107,20 @@ func (m *mark) reached(_ context.Context, next record.Offset) (record.Offset, bo
 	case !st.anchor.Lost && reached(st.anchor.ID, m.last):
 		return next, true, nil
 	case st.stash != nil:
-		m.since = time.Now()
+		m.heard()
 	case st.at.Ledger >= 0 && compareEntries(st.at, m.last) >= 0 && !st.verify && !st.catching:
 		return next, true, nil
 	case m.met != st.at:
-		m.met, m.since = st.at, time.Now()
+		m.met = st.at
+		m.heard()
 	case st.k.Queued() == 0 && time.Since(m.since) > p.s.quiet:
 		return m.silence(next, st)
 	}
 	return 0, false, nil
 }
+
+// heard notes that something came.
+func (m *mark) heard() { m.since, m.doubt = time.Now(), time.Time{} }
 
 // silence is reached when nothing came for a while. m.mu and the partition's are held.
 func (m *mark) silence(next record.Offset, st *stream) (record.Offset, bool, error) {
@@ -133,7 +139,10 @@ func (m *mark) silence(next record.Offset, st *stream) (record.Offset, bool, err
 		}
 		return 0, false, nil
 	}
-	if time.Since(m.since) > m.p.patience() {
+	switch {
+	case m.doubt.IsZero():
+		m.doubt = time.Now()
+	case time.Since(m.doubt) > m.p.patience():
 		return 0, false, m.p.stuck(st.at, m.last)
 	}
 	at := st.at

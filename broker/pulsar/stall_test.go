@@ -122,6 +122,39 @@ func TestStalledBrokerIsNotTheEnd(t *testing.T) {
 	}
 }
 
+// TestWhoWasAwayIsNotPutOff: one who asks for the end again after a long time has not waited in vain (I4).
+func TestWhoWasAwayIsNotPutOff(t *testing.T) {
+	b := pulsartest.Start(t)
+	b.Create(brokerName)
+	appendValues(b, 0, 3)
+	s := openImpatient(t, b, time.Millisecond)
+	_, next, err := fetch(t, s, 0)
+	if err != nil || next != 3 {
+		t.Fatalf("read up to %d, %v", next, err)
+	}
+	b.Stall(true)
+	appendValues(b, 1, 3)
+	p, err := s.partition(t.Context(), part)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := p.markEnd(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 { // the first notes where the reader is
+		if end, reached, err := m.reached(t.Context(), next); reached || err != nil {
+			t.Fatalf("of one who was away: %d %v %v", end, reached, err)
+		}
+		m.since = time.Now().Add(-time.Hour)
+	}
+	b.Stall(false)
+	s.quiet = quiet
+	if end, err := readTo(t, s, m.reached, next, nil); err != nil || end != 6 {
+		t.Errorf("then the end is %d, %v, want 6", end, err)
+	}
+}
+
 // TestATailThatNobodySeesIsTheEnd: the broker names a last message that no reader gets.
 func TestATailThatNobodySeesIsTheEnd(t *testing.T) {
 	for name, roll := range map[string]bool{"aborted": false, "compacted": true} {
