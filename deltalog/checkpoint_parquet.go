@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/file"
 
+	_ "github.com/ledgerlake/ledgerlake/internal/parquet" // codec LZ4 for the library
 	"github.com/ledgerlake/ledgerlake/objstore"
 )
 

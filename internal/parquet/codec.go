@@ -26,6 +26,10 @@ func (c Codec) String() string {
 		return "snappy"
 	case Zstd:
 		return "zstd"
+	case LZ4:
+		return "lz4"
+	case LZ4Raw:
+		return "lz4_raw"
 	}
 	return fmt.Sprintf("codec %d", int(c))
 }

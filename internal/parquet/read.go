@@ -177,7 +177,9 @@ func (o *opener) leaf(sf *pqarrow.SchemaField) (*leafReader, error) {
 		return nil, damaged("column %q has a chunk of %d values, %d bytes at %d", l.name, l.slots, size, start)
 	}
 	codec := Codec(chunk.Compression())
-	if codec != Uncompressed && codec != Snappy && codec != Zstd {
+	switch codec {
+	case Uncompressed, Snappy, Zstd, LZ4, LZ4Raw:
+	default:
 		return nil, unsupported("%s", codec)
 	}
 	l.pages = pages{src: o.src, at: start, end: start + size, ahead: size, codec: codec, mem: o.mem}

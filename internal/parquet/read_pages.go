@@ -181,6 +181,10 @@ func (p *pages) unpack(dst, src []byte) error {
 			return damaged("a snappy page of %d bytes, its header says %d", n, len(dst))
 		}
 		got, err = s2.Decode(dst, src)
+	case LZ4:
+		got, err = dst, unpackLZ4(dst, src)
+	case LZ4Raw:
+		got, err = dst, unpackBlock(dst, src)
 	case Zstd:
 		decoder, fault := zstdDecoder()
 		if fault != nil {
