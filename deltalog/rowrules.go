@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// RowRule is what a table asks of each of its rows: an expression of SQL that is true for it. A rule without an
-// expression is one that nobody can check by looking at rows.
+// RowRule is what a table asks of each of its rows: an expression of SQL that is true for it; of a generated column, that it
+// is the value of its expression. A rule without an expression is one that nobody can check by looking at rows.
 type RowRule struct {
 	Name       string // what it is, for people: "check constraint positive", "invariant of column a.b"
 	Expression string
@@ -47,9 +47,39 @@ func columnRules(path string, f *StructField) []RowRule {
 		case key == "delta.invariants":
 			out = append(out, RowRule{"invariant of column " + path, invariant(raw)})
 		case key == "delta.generationExpression":
-			out = append(out, RowRule{Name: "generated column " + path})
+			out = append(out, RowRule{Name: "generated column " + path, Expression: generated(path, f, raw)})
 		case strings.HasPrefix(key, "delta.identity."):
 			out = append(out, RowRule{Name: "identity column " + path})
+		}
+	}
+	return out
+}
+
+// generated gives the condition of a generated column; "" where it stands in a struct, which the protocol does not have.
+func generated(path string, f *StructField, raw json.RawMessage) string {
+	var of string
+	if path != f.Name || json.Unmarshal(raw, &of) != nil {
+		return ""
+	}
+	return quoteName(f.Name) + " <=> (" + of + ")"
+}
+
+func quoteName(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
+
+// GeneratedColumn is a column whose value follows from others of the row: a writer computes it for rows that come without it.
+type GeneratedColumn struct {
+	Name       string
+	Expression string // SQL
+}
+
+// GeneratedColumns gives those of the table.
+func (s *Snapshot) GeneratedColumns() (out []GeneratedColumn) {
+	for i := range s.schema.Fields {
+		var meta map[string]json.RawMessage
+		var of string
+		f := &s.schema.Fields[i]
+		if len(f.Metadata) > 0 && json.Unmarshal(f.Metadata, &meta) == nil && json.Unmarshal(meta["delta.generationExpression"], &of) == nil {
+			out = append(out, GeneratedColumn{f.Name, of})
 		}
 	}
 	return out

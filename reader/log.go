@@ -393,6 +393,7 @@ func (l *logSide) batch(rows int) (arrow.RecordBatch, error) {
 	}
 	var broken map[int]string
 	if l.rules != nil {
+		l.rules.Fill(all, 0, rows)
 		broken = l.rules.Broken(all, 0, rows)
 		l.rules.AsStored(all)
 	}

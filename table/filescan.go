@@ -50,10 +50,11 @@ type fileScan struct {
 	wants    []int // fields of the file to read, each once
 	leaves   []int // of them
 	source   *io.SectionReader
-	streamed bool  // its columns are read in pieces
-	group    int   // next row group
-	start    int64 // its first row
-	at       int64 // next row to read
+	streamed bool                 // its columns are read in pieces
+	calendar *ourparquet.Calendar // of its dates, nil for today's
+	group    int                  // next row group
+	start    int64                // its first row
+	at       int64                // next row to read
 	index    *ourparquet.Index
 	spans    []ourparquet.RowSpan // of the open row group, behind the one in work
 	prune    [3]int               // leaves of the file: partition, offset, timestamp; -1 when it has none
@@ -103,7 +104,7 @@ func (s *scan) open(ctx context.Context, u *unit) (f *fileScan, err error) {
 			return nil, err
 		}
 	}
-	f = &fileScan{s: s, ctx: ctx, u: u, pq: pq, fr: fr, source: at, streamed: streamed}
+	f = &fileScan{s: s, ctx: ctx, u: u, pq: pq, fr: fr, source: at, streamed: streamed, calendar: ourparquet.CalendarOf(pq.MetaData())}
 	return f, f.bind()
 }
 
@@ -176,6 +177,9 @@ func (f *fileScan) bind() error {
 		if name != "" && f.s.mapping.mode != "id" {
 			f.prune[i] = leafAt(f.fr.Manifest.Fields, strings.Split(name, pathSep))
 		}
+	}
+	if f.calendar != nil { // its limits of times are of that calendar
+		f.prune[2] = -1
 	}
 	for i, want := range f.s.schema.Fields() {
 		stored := f.s.stored[i]

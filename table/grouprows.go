@@ -2,7 +2,9 @@ package table
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -99,7 +101,7 @@ func (g *groupRows) next(most int64) (arrow.RecordBatch, error) {
 		cols, n, err := g.own.Next(int(most))
 		if err == nil {
 			g.at += int64(n)
-			return recordBatch(g.own.Schema(), cols, n), nil
+			return g.dated(recordBatch(g.own.Schema(), cols, n))
 		}
 		if err := g.instead(err); err != nil {
 			return nil, err
@@ -131,8 +133,30 @@ func (g *groupRows) fromLibrary(most int64) (arrow.RecordBatch, error) {
 		g.use(to)
 		g.drop = 0
 		g.at += out.NumRows()
-		return out, nil
+		return g.dated(out)
 	}
+}
+
+// dated gives rows of the file by today's calendar. It releases what it is given.
+func (g *groupRows) dated(rb arrow.RecordBatch) (arrow.RecordBatch, error) {
+	f := g.f
+	if f.calendar == nil {
+		return rb, nil
+	}
+	defer rb.Release()
+	cols := make([]arrow.ArrayData, 0, rb.NumCols())
+	for i, field := range rb.Schema().Fields() {
+		at := slices.IndexFunc(f.fr.Manifest.Fields, func(sf pqarrow.SchemaField) bool { return sf.Field.Name == field.Name })
+		d, err := f.calendar.Of(rb.Column(i).Data(), &f.fr.Manifest.Fields[at], f.pq.MetaData(), recycled)
+		if err != nil {
+			for _, d := range cols {
+				d.Release()
+			}
+			return nil, fmt.Errorf("column %q: %w", field.Name, err)
+		}
+		cols = append(cols, d)
+	}
+	return recordBatch(rb.Schema(), cols, int(rb.NumRows())), nil
 }
 
 // use lets go of the first n rows of the rest.

@@ -36,7 +36,7 @@ func (f *fileScan) pageIndex() (*parquet.Index, error) {
 func (f *fileScan) wantedRows(group int, meta *metadata.RowGroupMetaData, from, to int64) ([]parquet.RowSpan, error) {
 	all := []parquet.RowSpan{{From: from, To: to}}
 	leaves := f.choosing(meta)
-	if len(leaves) == 0 || f.s.library {
+	if len(leaves) == 0 || f.s.library || f.calendar != nil {
 		return all, nil
 	}
 	index, err := f.pageIndex()

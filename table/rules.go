@@ -24,6 +24,7 @@ type Rules struct {
 	required []int // columns that may not be null
 	checks   []rowCheck
 	unkept   []string // rules that cannot be looked at
+	made     []generatedColumn
 	columns  *arrow.Schema
 }
 
@@ -68,6 +69,11 @@ func NewRules(snap *deltalog.Snapshot, columns *arrow.Schema) *Rules {
 		}
 		r.checks = append(r.checks, c)
 	}
+	for _, g := range snap.GeneratedColumns() {
+		if err := r.generate(g); err != nil {
+			r.unkept = append(r.unkept, err.Error())
+		}
+	}
 	return r
 }
 
@@ -86,8 +92,8 @@ func newCheck(rule deltalog.RowRule, columns *arrow.Schema) (rowCheck, error) {
 	return rowCheck{rule.Name, b}, nil
 }
 
-// Unkept names, as an *deltalog.UnsupportedError, the rules of the table that cannot be looked at here: generated and
-// identity columns, and expressions that internal/expr does not know. Such a table must not be filled.
+// Unkept names, as an *deltalog.UnsupportedError, the rules of the table that cannot be looked at here: identity columns,
+// and expressions that internal/expr does not know. Such a table must not be filled.
 func (r *Rules) Unkept() error {
 	if len(r.unkept) == 0 {
 		return nil

@@ -65,7 +65,8 @@ func TestChecks(t *testing.T) {
 func TestUnkept(t *testing.T) {
 	columns := arrow.NewSchema([]arrow.Field{{Name: "n", Type: arrow.PrimitiveTypes.Int64, Nullable: true}}, nil)
 	for _, c := range []struct{ metadata, configuration, want string }{
-		{`\"delta.generationExpression\":\"1\"`, "", "generated column n"},
+		{`\"delta.generationExpression\":\"rand()\"`, "", "generated column n (`n` <=> (rand()), which cannot be evaluated: the function or operator rand)"},
+		{`\"delta.generationExpression\":\"CAST(n AS DOUBLE)\"`, "", "generated column n of another type"},
 		{`\"delta.identity.start\":1`, "", "identity column n"},
 		{`\"delta.invariants\":\"{}\"`, "", "invariant of column n"},
 		{"", `"delta.constraints.c":"rand() > n"`, "check constraint c (rand() > n, which cannot be evaluated: the function or operator rand)"},

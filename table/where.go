@@ -129,7 +129,7 @@ func jsonTime(raw json.RawMessage, layouts ...string) (at time.Time, err error) 
 
 // filterGroup says whether a row group can have rows that the scan's filter keeps, by its own statistics.
 func (f *fileScan) filterGroup(rg *metadata.RowGroupMetaData) bool {
-	if f.s.where == nil || f.s.probing {
+	if f.s.where == nil || f.s.probing || f.calendar != nil {
 		return true
 	}
 	return f.s.where.MayMatch(func(column string, typ arrow.DataType) where.Stats { return f.groupWhere(rg, column, typ) })

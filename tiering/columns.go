@@ -151,8 +151,13 @@ func (r *rows) column(from source) arrow.Array {
 // keyColumns wraps the partition columns.
 func (s *session) keyColumns(r *rows) []arrow.Array {
 	cols := make([]arrow.Array, len(s.keys))
+	all := s.computed(r)
 	for i, k := range s.keys {
-		cols[i] = r.column(k.from)
+		if all != nil {
+			cols[i] = s.at(all, k.from)
+		} else {
+			cols[i] = r.column(k.from)
+		}
 	}
 	return cols
 }
@@ -161,8 +166,13 @@ func (s *session) keyColumns(r *rows) []arrow.Array {
 func (s *session) batch(r *rows) arrow.RecordBatch {
 	sys, payload := r.sys.Arrays(), r.dec.Arrays()
 	cols := make([]arrow.Array, len(s.columns))
+	all := s.computed(r)
 	for i, c := range s.columns {
-		cols[i] = pick(c, sys, payload)
+		if all != nil {
+			cols[i] = s.at(all, c)
+		} else {
+			cols[i] = pick(c, sys, payload)
+		}
 	}
 	return array.NewRecordBatch(s.schema, cols, int64(r.sys.Rows()))
 }

@@ -276,6 +276,65 @@ func TestCheckConstraint(t *testing.T) {
 	}
 }
 
+// generated gives columns of the new table their expressions, as Spark writes them: name, expression...
+func (r *rig) generated(of ...string) {
+	const first = "_delta_log/00000000000000000000.json"
+	b, err := r.store.Get(r.t.Context(), first)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	text := strings.Replace(string(b), `"minWriterVersion":2`, `"minWriterVersion":4`, 1)
+	for i := 0; i < len(of); i += 2 {
+		at := strings.Index(text, `\"name\":\"`+of[i]+`\"`)
+		if at < 0 {
+			r.t.Fatalf("no column %s in %s", of[i], text)
+		}
+		expression := strings.ReplaceAll(fmt.Sprintf("%q", of[i+1]), `"`, `\"`)
+		text = text[:at] + strings.Replace(text[at:], `\"metadata\":{}`, `\"metadata\":{\"delta.generationExpression\":`+expression+`}`, 1)
+	}
+	if err := r.store.Put(r.t.Context(), first, []byte(text)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// TestGeneratedColumns: columns that the table computes, a partition column among them, are computed for rows that come without
+// them; a row that brings another value is a dead letter (I7).
+func TestGeneratedColumns(t *testing.T) {
+	r := newRig(t, 1)
+	r.partitioned([]string{"day"}, nullable("n", arrow.PrimitiveTypes.Int64), nullable("at", arrow.FixedWidthTypes.Timestamp_us), nullable("day", arrow.FixedWidthTypes.Date32),
+		nullable("y", arrow.PrimitiveTypes.Int32), nullable("twice", arrow.PrimitiveTypes.Int64))
+	r.generated("day", "CAST(at AS DATE)", "y", "year(at)", "twice", "_offset + n")
+	r.log.append(t, 0, record.None, []byte(`{"n":0,"at":"2020-01-01T10:00:00Z"}`), []byte(`{"n":1,"at":"2020-01-02T23:59:59Z","day":"2020-01-02"}`),
+		[]byte(`{"n":2,"at":"2020-01-02T23:59:59Z","day":"1999-01-02"}`), []byte(`{"n":3}`))
+	r.log.append(t, 0, record.None, []byte(`{"n":4,"day":"2020-01-02"}`), []byte(`{"n":9223372036854775807}`), []byte(`{"n":6,"at":"2020-01-01T00:00:00Z","y":2020}`))
+	if s := r.mustRun(); s.Rows != 4 || s.DeadLetters != 3 {
+		t.Errorf("stats %+v", s)
+	}
+	got := scanned(t, r.store, "_offset", "day", "y", "twice")
+	if text := strings.Join(got, " "); text != "0|2020-01-01|2020|0 1|2020-01-02|2020|2 3|(null)|(null)|6 6|2020-01-01|2020|12" {
+		t.Errorf("rows %s", text)
+	}
+	dead := scanned(t, r.dead, "_offset", "_reason")
+	if len(dead) != 3 || !strings.Contains(dead[0], "2|generated column day (`day` <=> (CAST(at AS DATE))) is not true") || !strings.Contains(dead[2], "5|generated column twice") {
+		t.Errorf("dead letters %q", dead)
+	}
+}
+
+// TestGeneratedColumnRefused: an expression that cannot be evaluated, or is of another type, is named, and nothing is written.
+func TestGeneratedColumnRefused(t *testing.T) {
+	for expression, want := range map[string]string{"rand()": "the function or operator rand", "CAST(n AS STRING)": "generated column n2"} {
+		r := newRig(t, 1)
+		r.partitioned(nil, nullable("n", arrow.PrimitiveTypes.Int64), nullable("n2", arrow.PrimitiveTypes.Int64))
+		r.generated("n2", expression)
+		r.log.append(t, 0, record.None, []byte(`{"n":1}`))
+		_, err := r.run(t.Context())
+		var unsupported *deltalog.UnsupportedError
+		if !errors.As(err, &unsupported) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", expression, err)
+		}
+	}
+}
+
 // TestCheckConstraintRefused: a constraint that cannot be evaluated is named, and nothing is written.
 func TestCheckConstraintRefused(t *testing.T) {
 	r := newRig(t, 1)

@@ -2,6 +2,7 @@ package tiering
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -98,7 +99,23 @@ func (s *session) broken(r *rows, from, to int) map[int]string {
 	for _, i := range s.rules.Needs() {
 		cols[i] = r.column(s.ruled[i])
 	}
+	s.rules.Fill(cols, from, to)
 	return s.rules.Broken(cols, from, to)
+}
+
+// computed gives all columns in the order of the rules', those that the table computes among them; nil when it computes none.
+func (s *session) computed(r *rows) []arrow.Array {
+	if s.rules == nil || !s.rules.Computes() {
+		return nil
+	}
+	cols := append(slices.Clone(r.sys.Arrays()), r.dec.Arrays()...)
+	s.rules.Fill(cols, 0, r.sys.Rows())
+	return cols
+}
+
+// at gives the column of a source out of all.
+func (s *session) at(all []arrow.Array, from source) arrow.Array {
+	return all[slices.Index(s.ruled, from)]
 }
 
 // brokenRule is the error of a record that broke a rule when it was decoded before; nil when it did not.

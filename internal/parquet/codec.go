@@ -26,6 +26,8 @@ func (c Codec) String() string {
 		return "snappy"
 	case Zstd:
 		return "zstd"
+	case Gzip:
+		return "gzip"
 	case LZ4:
 		return "lz4"
 	case LZ4Raw:

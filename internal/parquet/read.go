@@ -178,7 +178,7 @@ func (o *opener) leaf(sf *pqarrow.SchemaField) (*leafReader, error) {
 	}
 	codec := Codec(chunk.Compression())
 	switch codec {
-	case Uncompressed, Snappy, Zstd, LZ4, LZ4Raw:
+	case Uncompressed, Snappy, Gzip, Zstd, LZ4, LZ4Raw:
 	default:
 		return nil, unsupported("%s", codec)
 	}

@@ -181,6 +181,8 @@ func (p *pages) unpack(dst, src []byte) error {
 			return damaged("a snappy page of %d bytes, its header says %d", n, len(dst))
 		}
 		got, err = s2.Decode(dst, src)
+	case Gzip:
+		got, err = dst, unpackGzip(dst, src)
 	case LZ4:
 		got, err = dst, unpackLZ4(dst, src)
 	case LZ4Raw:

@@ -245,7 +245,7 @@ func TestReadEveryEncoding(t *testing.T) {
 	for round := range rounds(20) {
 		s := parquettest.Schema(rng)
 		options := []arrowparquet.WriterProperty{
-			arrowparquet.WithCompression([]compress.Compression{compress.Codecs.Snappy, compress.Codecs.Zstd, compress.Codecs.Uncompressed, compress.Codecs.Lz4, compress.Codecs.Lz4Raw}[rng.IntN(5)]),
+			arrowparquet.WithCompression([]compress.Compression{compress.Codecs.Snappy, compress.Codecs.Zstd, compress.Codecs.Uncompressed, compress.Codecs.Lz4, compress.Codecs.Lz4Raw, compress.Codecs.Gzip}[rng.IntN(6)]),
 			arrowparquet.WithDataPageVersion([]arrowparquet.DataPageVersion{arrowparquet.DataPageV1, arrowparquet.DataPageV2}[rng.IntN(2)]),
 			arrowparquet.WithDataPageSize([]int64{100, 5000, 1 << 20}[rng.IntN(3)]),
 			arrowparquet.WithDictionaryDefault(rng.IntN(2) == 0),
