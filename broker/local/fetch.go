@@ -53,7 +53,9 @@ type fetch struct {
 	parts  []*partition    // of the ranges; nil where there is none
 	seen   []int64         // partition.bytes when it was read
 	stable []record.Offset // last stable offset when it was read
-	got    int
+	got    int             // bytes of the answer so far
+
+	inMemory int // of them
 }
 
 // Fetch answers all ranges. See broker.Source.
@@ -171,7 +173,7 @@ func (f *fetch) read() (out []broker.Fetched, final bool, err error) {
 		return nil, true, broker.ErrClosed
 	}
 	out = make([]broker.Fetched, len(f.ranges))
-	f.got = 0
+	f.got, f.inMemory = 0, 0
 	for i, r := range f.ranges {
 		out[i].TP = r.TP
 		if f.parts[i] == nil {
@@ -192,6 +194,7 @@ func (f *fetch) read() (out []broker.Fetched, final bool, err error) {
 		}
 		f.readOne(i, limit, whole, &out[i])
 		f.got += fetchedBytes(&out[i])
+		f.inMemory += len(out[i].Batches)
 		final = final || out[i].Err != nil
 	}
 	if f.l.isClosed() {

@@ -7,11 +7,20 @@ import (
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
+// mostInMemory is how much of an answer that may stay in files is read into memory all the same, about: small pieces, and what
+// there are too many files for. Who asks again gets the rest.
+const mostInMemory = 8 << 20
+
 // readFrom reads a view from an offset on, into memory or as a place in its file.
 func (f *fetch) readFrom(v view, at record.Offset, limit int, out *broker.Fetched) (err error) {
 	if f.opts.InFiles && limit >= f.l.cfg.inFileFrom && v.r.Size() >= int64(f.l.cfg.inFileFrom) {
 		if out.File, err = f.inFile(v, at, limit, out.Bounds.Stable); out.File != nil || err != nil {
 			return err
+		}
+	}
+	if f.opts.InFiles && f.got > 0 {
+		if limit = min(limit, mostInMemory-f.inMemory); limit <= 0 {
+			return nil
 		}
 	}
 	out.Batches, err = v.r.Read(at, limit)
@@ -24,18 +33,22 @@ func (f *fetch) inFile(v view, at record.Offset, limit int, stable record.Offset
 	if err != nil || s.Size < f.l.cfg.inFileFrom || f.opts.Isolation == broker.ReadCommitted && s.Next > stable {
 		return nil, err
 	}
-	if f.l.pinned.Add(1) > int64(f.l.cfg.OpenSegments) {
-		f.l.pinned.Add(-1)
+	pins := int64(0)
+	if v.h != nil { // the active segment's file is open anyway
+		pins = 1
+	}
+	if f.l.pinned.Add(pins) > int64(f.l.cfg.OpenSegments) && pins > 0 {
+		f.l.pinned.Add(-pins)
 		return nil, nil
 	}
 	file, release, err := v.r.Pin()
 	if err != nil {
-		f.l.pinned.Add(-1)
+		f.l.pinned.Add(-pins)
 		return nil, err
 	}
 	return &broker.FileRange{File: file, Pos: s.Pos, Size: s.Size, Next: s.Next, Release: sync.OnceFunc(func() {
 		release()
-		f.l.pinned.Add(-1)
+		f.l.pinned.Add(-pins)
 	})}, nil
 }
 
