@@ -107,8 +107,8 @@ func (c Credential) validate() error {
 		return fmt.Errorf("mechanism %q is not %s or %s", c.Mechanism, SHA256, SHA512)
 	case c.Iterations < Iterations || c.Iterations > maxIterate:
 		return fmt.Errorf("%d iterations, want %d to %d", c.Iterations, Iterations, maxIterate)
-	case len(c.Salt) < 8 || len(c.Salt) > 256:
-		return fmt.Errorf("a salt of %d bytes, want 8 to 256", len(c.Salt))
+	case len(c.Salt) < 1 || len(c.Salt) > 256: // short ones are the choice of whoever made them, as at Kafka
+		return fmt.Errorf("a salt of %d bytes, want 1 to 256", len(c.Salt))
 	case len(c.StoredKey) != size || len(c.ServerKey) != size:
 		return fmt.Errorf("keys of %d and %d bytes, want %d", len(c.StoredKey), len(c.ServerKey), size)
 	}
