@@ -71,7 +71,7 @@ func TestGroupTools(t *testing.T) {
 	tool(t, "consumer.ConsoleConsumer", append(at, "--topic", "ops", "--group", "readers", "--from-beginning", "--max-messages", "50", "--timeout-ms", "300000")...)
 	groups := func(args ...string) string {
 		t.Helper()
-		return tool(t, "ConsumerGroupCommand", append(at, args...)...)
+		return tool(t, "consumer.group.ConsumerGroupCommand", append(at, args...)...)
 	}
 	want(t, "groups --list", groups("--list"), `(?m)^readers$`)
 	want(t, "groups --describe", groups("--describe", "--group", "readers"), `readers +ops +0 +(\S+ +)?50 +50 +0 `)

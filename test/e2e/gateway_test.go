@@ -85,7 +85,7 @@ func wantDelivered(t *testing.T, who string, records []harness.Record, seed uint
 		at[r.Position] = r
 	}
 	if len(at) != len(acked) || len(records) != len(acked) {
-		t.Errorf("%s: %d records at %d positions, %d were acknowledged", who, len(records), len(at), len(acked))
+		t.Errorf("%s: %d records at %d positions, %d were acknowledged; %s", who, len(records), len(at), len(acked), tooMany(records, seed, acked))
 	}
 	for n, p := range acked {
 		e, r := harness.NewEvent(seed, n), at[p]
@@ -93,6 +93,32 @@ func wantDelivered(t *testing.T, who string, records []harness.Record, seed uint
 			t.Fatalf("%s: event %d was acknowledged at %s, where key %q and value %q are", who, n, p, r.Key, r.Value)
 		}
 	}
+}
+
+// tooMany describes the records that stand where nothing was acknowledged.
+func tooMany(records []harness.Record, seed uint64, acked map[int]harness.Position) string {
+	known, first := map[harness.Position]bool{}, map[string]harness.Position{}
+	for n, p := range acked {
+		e := harness.NewEvent(seed, n)
+		known[p], first[string(e.Value)] = true, p
+	}
+	var twice, new int
+	example := ""
+	for _, r := range records {
+		if known[r.Position] {
+			continue
+		}
+		at, again := first[string(r.Value)]
+		if again {
+			twice++
+		} else {
+			new++
+		}
+		if example == "" {
+			example = fmt.Sprintf("the first at %v, acknowledged at %v: %v, value %q", r.Position, at, again, r.Value)
+		}
+	}
+	return fmt.Sprintf("%d come a second time, %d were never acknowledged: %s", twice, new, example)
 }
 
 // A real Kafka whose records are dropped once they are in the table, behind a gateway: producers, transactional ones too,
