@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // endOffsets gives the last stable end of each partition.
@@ -37,6 +39,36 @@ func Ends(t testing.TB, addr, topic string) map[int32]int64 {
 	}
 	defer client.Close()
 	return endOffsets(t, t.Context(), client, topic)
+}
+
+// ListedAt asks where a time is in each partition; negative ones have meanings of their own.
+func ListedAt(t testing.TB, addr, topic string, ms int64, partitions int) []int64 {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	req, rt := kmsg.NewPtrListOffsetsRequest(), kmsg.NewListOffsetsRequestTopic()
+	rt.Topic = topic
+	for n := range partitions {
+		rp := kmsg.NewListOffsetsRequestTopicPartition()
+		rp.Partition, rp.Timestamp = int32(n), ms
+		rt.Partitions = append(rt.Partitions, rp)
+	}
+	req.Topics = append(req.Topics, rt)
+	resp, err := req.RequestWith(t.Context(), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make([]int64, partitions)
+	for _, p := range resp.Topics[0].Partitions {
+		if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+			t.Fatalf("time %d of %s-%d: %v", ms, topic, p.Partition, err)
+		}
+		out[p.Partition] = p.Offset
+	}
+	return out
 }
 
 // CreateTopic makes a topic on any Kafka.

@@ -156,6 +156,15 @@ func TestKafkaConsumersReadTopicsOfPulsar(t *testing.T) {
 		t.Errorf("a producer is told %q", told)
 	}
 	javaConsumer(t, addr, want)
+	last, behind := harness.ListedAt(t, addr, "orders", -5, partitions), harness.ListedAt(t, addr, "orders", -6, partitions)
+	for n := range want { // the table has it all
+		if end := int64(len(want[n])); last[n] != end-1 || behind[n] != end {
+			t.Errorf("partition %d, which is tiered up to %d: latest-tiered is %d, earliest-pending-upload %d", n, end, last[n], behind[n])
+		}
+	}
+	if last, behind := harness.ListedAt(t, addr, "untiered", -5, 1)[0], harness.ListedAt(t, addr, "untiered", -6, 1)[0]; last != -1 || behind != 0 {
+		t.Errorf("a topic without a table: latest-tiered is %d, earliest-pending-upload %d", last, behind)
+	}
 }
 
 // javaConsumer compares the values that Java's console consumer prints of a partition.

@@ -21,7 +21,8 @@ import org.apache.pulsar.client.impl.MessageIdImpl;
  * Pulsar's own Java client, for tests: what it writes and what it reads is what we are compared with.
  *
  *   produce URL TOPIC FIRST COUNT [OPTION=VALUE...]   messages FIRST..FIRST+COUNT-1, whose values name their number
- *       size=BYTES batch=N codec=LZ4 chunk=BYTES keys=N nulls=EVERY txn=SIZE (each third is aborted) rate=PER_SECOND
+ *       size=BYTES batch=N codec=LZ4 chunk=BYTES keys=N nulls=EVERY txn=SIZE (each third is aborted) abort=all (each is)
+ *       rate=PER_SECOND
  *       values=FILE (message i has its line i instead)
  *   read URL TOPIC[,TOPIC...]                         all messages of partitions, a line each, one partition after another
  *   rate URL TOPIC [warm=PASSES]                      reads them and prints messages, value bytes, seconds and CPU seconds;
@@ -102,7 +103,7 @@ public class PulsarTool {
                 if (keys > 0) {
                     m.key("k" + i % keys);
                 }
-                boolean aborted = txn > 0 && txns % 3 == 2;
+                boolean aborted = txn > 0 && (txns % 3 == 2 || o.containsKey("abort"));
                 if (nulls > 0 && i % nulls == 0) {
                     m.value(null);
                 } else if (values != null) {
