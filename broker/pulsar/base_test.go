@@ -1,6 +1,7 @@
 package pulsar
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -71,6 +72,52 @@ func TestATopicThatWasEmptyIsCountedFromItsIndex(t *testing.T) {
 				t.Error("to one who was never told that it begins at 0, offsets below 15 are not there")
 			}
 		})
+	}
+}
+
+// TestWhoWasToldZeroFindsHisStreamAgain: one who asks below the base waits with one reader, however often he asks.
+func TestWhoWasToldZeroFindsHisStreamAgain(t *testing.T) {
+	b := pulsartest.Start(t)
+	b.Create(brokerName)
+	appendValues(b, 0, 3)
+	b.Roll(brokerName, 1)
+	b.Trim(brokerName, 2)
+	s := openTest(t, b, nil)
+	if bounds, err := s.Bounds(t.Context(), part); err != nil || bounds.Start != 0 {
+		t.Fatalf("the bounds of nothing are %+v, %v", bounds, err)
+	}
+	appendValues(b, 1, 3)
+	if end, err := s.CountEnd(t.Context(), part); err != nil || end != 6 {
+		t.Fatalf("the end is counted as %d, %v", end, err)
+	}
+	first(t, s)
+	p, err := s.partition(t.Context(), part)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Stall(true)
+	appendValues(b, 2, 3)
+	var streams []*stream
+	for i := range 4 {
+		if got, err := s.Fetch(t.Context(), []broker.FetchRange{{TP: part}}, broker.FetchOptions{}); err != nil || got[0].Err != nil || len(got[0].Batches) > 0 {
+			t.Fatalf("of a broker that stands still came %+v, %v", got, err)
+		}
+		p.mu.Lock()
+		if i > 0 && !slices.Equal(streams, p.streams) {
+			t.Errorf("another question opens another reader: %d, then %d", len(streams), len(p.streams))
+		}
+		streams = slices.Clone(p.streams)
+		p.mu.Unlock()
+	}
+	b.Stall(false)
+	first(t, s)
+}
+
+// first reads from 0 on, where the base is 3.
+func first(t *testing.T, s *Source) {
+	t.Helper()
+	if got := fetchAll(t, s, 0, 1); got[0].place.Offset != 3 || got[0].value != "1 0" {
+		t.Errorf("the first is %q at offset %d, want 3", got[0].value, got[0].place.Offset)
 	}
 }
 

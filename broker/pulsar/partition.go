@@ -181,6 +181,9 @@ func (p *partition) findBase(ctx context.Context) (record.Offset, error) {
 // take gives the stream that stands at an offset, or makes one.
 func (p *partition) take(ctx context.Context, from record.Offset) (*stream, error) {
 	p.mu.Lock()
+	if p.based { // below the base there is nothing, and no stream stands there
+		from = max(from, p.base)
+	}
 	for i := len(p.streams) - 1; i >= 0; i-- {
 		if st := p.streams[i]; st.next == from {
 			p.streams = slices.Delete(p.streams, i, i+1)
