@@ -1,24 +1,30 @@
 package reprocess
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/vm"
 )
 
-// Expressions is a Transform by expressions over the fields of a value, in the language of expr-lang.org. A field
+// Expressions is a Transform, for one goroutine, by expressions over the fields of a value, in the language of expr-lang.org. A field
 // that a value does not have is nil. The coordinates are there as _partition, _offset, _timestamp (ms) and _key.
 type Expressions struct {
 	where   *vm.Program // nil: all
 	keep    []string    // nil: all
 	columns []compiled
+	uses    map[string]bool // fields that the expressions look at; nil: any
+	usual   bool            // the columns' names are written as they are
+
+	machine vm.VM
+	object  object
+	env     map[string]any // what they see of the record in work
 }
 
 type compiled struct {
@@ -45,7 +51,38 @@ func CompileExpressions(where string, keep []string, columns []Column) (*Express
 		}
 		e.columns = append(e.columns, compiled{c.Name, p})
 	}
-	return e, nil
+	e.usual = !slices.ContainsFunc(e.columns, func(c compiled) bool {
+		return slices.ContainsFunc([]byte(c.name), func(b byte) bool { return !plain(b) })
+	})
+	e.look()
+	return e.clone(), nil
+}
+
+// clone gives one for another goroutine.
+func (e *Expressions) clone() *Expressions {
+	return &Expressions{where: e.where, keep: e.keep, columns: e.columns, uses: e.uses, usual: e.usual,
+		env: map[string]any{}, object: object{names: map[string]string{}}}
+}
+
+// look finds the fields that the expressions look at.
+func (e *Expressions) look() {
+	e.uses = map[string]bool{}
+	for _, p := range append([]compiled{{"", e.where}}, e.columns...) {
+		if p.value != nil {
+			node := p.value.Node()
+			ast.Walk(&node, e)
+		}
+	}
+	if e.uses["$env"] {
+		e.uses = nil // which are not in the text
+	}
+}
+
+// Visit is for look.
+func (e *Expressions) Visit(node *ast.Node) {
+	if id, ok := (*node).(*ast.IdentifierNode); ok {
+		e.uses[id.Value] = true
+	}
 }
 
 // Apply implements Transform.
@@ -62,14 +99,16 @@ func (e *Expressions) Apply(_ context.Context, in []Record) ([]Result, error) {
 func (*Expressions) Close() error { return nil }
 
 func (e *Expressions) one(r *Record) (value []byte, ok bool, err error) {
-	fields, raw, err := decodeFields(r.Value)
-	if err != nil {
-		return nil, false, fmt.Errorf("the value is no JSON object: %w", err)
+	if !e.usual || !e.object.cut(r.Value) {
+		if err := e.object.decode(r.Value); err != nil {
+			return nil, false, fmt.Errorf("the value is no JSON object: %w", err)
+		}
 	}
-	env := fields
-	env["_partition"], env["_offset"], env["_timestamp"], env["_key"] = int(r.Partition), int(r.Offset), int(r.Timestamp), string(r.Key)
+	if err := e.see(r); err != nil {
+		return nil, false, err
+	}
 	if e.where != nil {
-		yes, err := expr.Run(e.where, env)
+		yes, err := e.machine.Run(e.where, e.env)
 		if err != nil {
 			return nil, false, fmt.Errorf("where: %w", err)
 		}
@@ -78,45 +117,46 @@ func (e *Expressions) one(r *Record) (value []byte, ok bool, err error) {
 		}
 	}
 	if e.keep != nil {
-		for name := range raw {
-			if !slices.Contains(e.keep, name) {
-				delete(raw, name)
-			}
-		}
+		e.object.fields = slices.DeleteFunc(e.object.fields, func(f field) bool { return !slices.Contains(e.keep, f.name) })
 	}
 	for _, c := range e.columns {
-		v, err := expr.Run(c.value, env)
+		v, err := e.machine.Run(c.value, e.env)
 		if err == nil {
-			raw[c.name], err = json.Marshal(v)
+			var text []byte
+			if text, err = marshal(v); err == nil {
+				e.object.set(c.name, text)
+			}
 		}
 		if err != nil {
 			return nil, false, fmt.Errorf("column %s: %w", c.name, err)
 		}
 	}
-	value, err = json.Marshal(raw) // a field that no column replaces keeps its digits
+	value, err = e.object.appendTo(make([]byte, 0, len(r.Value)+64)) // a field that no column replaces keeps its digits
 	return value, err == nil, err
 }
 
-// decodeFields gives the fields as expressions see them, whole numbers whole, and as they are written.
-func decodeFields(value []byte) (map[string]any, map[string]json.RawMessage, error) {
-	var raw map[string]json.RawMessage
-	if err := json.Unmarshal(value, &raw); err != nil {
-		return nil, nil, err
-	}
-	if raw == nil {
-		return nil, nil, errors.New("want one object")
-	}
-	fields := make(map[string]any, len(raw)+4)
-	for name, text := range raw {
-		d := json.NewDecoder(bytes.NewReader(text))
-		d.UseNumber()
-		var v any
-		if err := d.Decode(&v); err != nil {
-			return nil, nil, err
+// see makes what the expressions see of a record.
+func (e *Expressions) see(r *Record) error {
+	clear(e.env)
+	for _, f := range e.object.fields {
+		if e.uses != nil && !e.uses[f.name] {
+			continue
 		}
-		fields[name] = numbers(v)
+		v, err := valueOf(f.text)
+		if err != nil {
+			return fmt.Errorf("field %s: %w", f.name, err)
+		}
+		e.env[f.name] = v
 	}
-	return fields, raw, nil
+	e.env["_partition"], e.env["_offset"], e.env["_timestamp"], e.env["_key"] = int(r.Partition), int(r.Offset), int(r.Timestamp), string(r.Key)
+	return nil
+}
+
+func marshal(v any) ([]byte, error) {
+	if n, ok := v.(int); ok {
+		return strconv.AppendInt(nil, int64(n), 10), nil
+	}
+	return json.Marshal(v)
 }
 
 func numbers(v any) any {

@@ -160,7 +160,7 @@ func (s Spec) Transform() (func() (Transform, error), error) {
 		if err != nil {
 			return nil, err
 		}
-		return func() (Transform, error) { return e, nil }, nil
+		return func() (Transform, error) { return e.clone(), nil }, nil
 	}
 	return nil, nil
 }
