@@ -9,7 +9,7 @@ import (
 // FuzzObject: an object that is cut has the fields that encoding/json finds, and is written as that writes them, whatever it
 // holds; what is not cut is no object, or left to decode (I4, I8).
 func FuzzObject(f *testing.F) {
-	for _, s := range []string{`{}`, ` { "a" : 1 , "b":[1, {"x":"}]\""}],"a":2 } `, `{"a":null,"c":true,"d":-1.5e3,"e":"é\u2028 ","f":" <"}`, `{"\u0061":1}`, `{"<":1}`,
+	for _, s := range []string{`{}`, ` { "a" : 1 , "b":[1, {"x":"}]\""}],"a":2 } `, "{\"a\":null,\"c\":true,\"d\":-1.5e3,\"e\":\"\u00e9\\u2028 \u2028\",\"f\":\" <\"}", `{"\u0061":1}`, `{"<":1}`,
 		`[1]`, `null`, `{"a":}`, `{"a":1}x`, `{"deep":[[[{}]]],"s":"\\"}`, `{"a":12345678901234567890,"b":1e999,"c":-0}`, "{\"a\":\"\xff\"}", `{"":{}}`, `{"a":"\ud800"}`} {
 		f.Add([]byte(s))
 	}
