@@ -22,6 +22,10 @@ func readerName() string {
 // lose gives offsets up for messages between the anchor and d that are gone: as many as the running index says, at
 // least one. d is the next message then.
 func (st *stream) lose(d *wire.Delivery) error {
+	if st.b.Len() > 0 { // a batch under way ends before the loss: one that went over it would call its offsets empty (I4)
+		st.stash = d
+		return errBatchFirst
+	}
 	n := int64(1)
 	const believable = 1 << 40
 	if first := firstIndex(d); first >= 0 && st.anchor.Index >= 0 {
@@ -44,6 +48,9 @@ func (st *stream) lose(d *wire.Delivery) error {
 	st.stash = d
 	return errLost
 }
+
+// errBatchFirst ends a read before a loss, which the next one meets.
+var errBatchFirst = errors.New("the batch under way comes first")
 
 // errLost ends a read at a loss: asking for the offsets tells of it.
 var errLost = fmt.Errorf("%w: messages are gone", wire.ErrLost)

@@ -112,6 +112,9 @@ func (st *stream) read(ctx context.Context, limit int) (out []byte, err error) {
 			}
 		}
 	}
+	if errors.Is(err, errBatchFirst) {
+		err = nil
+	}
 	if err != nil {
 		st.close()
 	}
