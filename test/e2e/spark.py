@@ -5,6 +5,8 @@
     vectors   makes a table whose rows were deleted, updated and merged by deletion vectors, then prints it
     mapped    makes a table with column mapping, columns renamed and dropped, and vectors, then prints it
     widened   makes a table whose columns, a partition column and nested ones among them, got wider types, then prints it
+    generated   makes a table of generated columns with some rows
+    regenerated adds rows to it, fails unless all generated values are right, then prints it
     random    makes tables and changes them at random by what Delta Lake can do, then prints each: random FOLDER SEED N
     append    adds rows with column n = FROM..TO-1 and a name, every other column null: append TABLE FROM TO
     stream    reads the table by structured streaming, from its first version, and prints what came
@@ -111,6 +113,28 @@ def widened(spark, path):
     spark.sql("""INSERT INTO %s SELECT id, 100000, 5000000000, 1.5, 2.25, 12345.6789, timestamp_ntz'2020-02-03 04:05:06.000007', 1.125, 2.25,
         named_struct('a', 70000, 'list', array(5000000000, null)), 5000000000 FROM range(60, 70)""" % table)
     show(spark.read.format("delta").load(path))
+
+
+GENERATED = (("day", "DATE", "CAST(at AS DATE)"), ("y", "INT", "YEAR(at)"), ("mo", "INT", "MONTH(at)"), ("d", "INT", "DAY(at)"), ("h", "INT", "HOUR(at)"),
+             ("month", "STRING", "DATE_FORMAT(at, 'yyyy-MM')"), ("hourly", "TIMESTAMP", "DATE_TRUNC('HOUR', at)"), ("head", "STRING", "SUBSTRING(name, 1, 3)"),
+             ("twice", "BIGINT", "id * 2"), ("kind", "STRING", "CASE WHEN name IS NULL THEN 'none' ELSE concat('has ', name) END"))
+
+
+def generated(spark, path, first=-20):
+    if first < 0:
+        columns = ", ".join("%s %s GENERATED ALWAYS AS (%s)" % g for g in GENERATED)
+        spark.sql("CREATE TABLE delta.`%s` (_partition INT, _offset BIGINT, _timestamp TIMESTAMP, _key BINARY, _headers ARRAY<STRUCT<key: STRING, value: BINARY>>, _value BINARY, "
+                  "id BIGINT, at TIMESTAMP, name STRING, %s) USING delta PARTITIONED BY (y, h)" % (path, columns))
+    spark.sql("INSERT INTO delta.`%s` (id, at, name) SELECT id, timestamp_micros(id * 86400 * 1001003), concat('spark ', id) FROM range(%d, %d)" % (path, first, first + 20))
+
+
+def regenerated(spark, path):
+    generated(spark, path, 1000000)
+    frame = spark.read.format("delta").load(path)
+    wrong = frame.where(" OR ".join("NOT (%s <=> (%s))" % (name, expression) for name, _, expression in GENERATED)).collect()
+    if wrong:
+        raise SystemExit("%d rows are not what their expressions say: %s" % (len(wrong), wrong[:3]))
+    show(frame)
 
 
 def some_rows(spark, rng, first):
@@ -252,4 +276,4 @@ def property(spark, file):
 
 
 if __name__ == "__main__":
-    {"property": property, "kafka": kafka, "random": random, "read": read, "write": write, "vectors": vectors, "mapped": mapped, "widened": widened, "append": append, "stream": stream, "parquet": parquet}[sys.argv[1]](session(kafka=sys.argv[1] == "kafka"), *sys.argv[2:])
+    {"property": property, "kafka": kafka, "random": random, "read": read, "write": write, "vectors": vectors, "mapped": mapped, "widened": widened, "generated": generated, "regenerated": regenerated, "append": append, "stream": stream, "parquet": parquet}[sys.argv[1]](session(), *sys.argv[2:])

@@ -5,5 +5,5 @@ import runpy
 
 from sparksession import session
 
-session(kafka=True)  # the one that the script then gets
+session()  # the one that the script then gets
 runpy.run_path(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "spark", "reprocess.py"))

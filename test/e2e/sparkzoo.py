@@ -4,6 +4,7 @@ Makes a table of each kind in FOLDER/NAME and prints what Spark reads of it: {"t
 {"table": NAME, "version": N} for its newest version, {"table": NAME, "error": "..."} when Spark could not make it.
 """
 
+import contextlib
 import glob
 import json
 import os
@@ -252,14 +253,14 @@ def cleaned(z):
 
 @kind
 def old_times(z):
-    """INT96, dates before 1582. Old dates of old calendars are read otherwise by everybody but Spark."""
+    """INT96, dates before 1582, by either calendar."""
     for mode in ("CORRECTED", "LEGACY"):
         z.set("spark.sql.parquet.int96RebaseModeInWrite", mode)
         z.set("spark.sql.parquet.datetimeRebaseModeInWrite", mode)
         for out in ("INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"):
             z.set("spark.sql.parquet.outputTimestampType", out)
-            z.spark.sql("""SELECT id, timestamp(d) t, d, '%s %s' how, array(struct(timestamp(d) AS x)) nest FROM (SELECT id, make_date(int(1 + id * 250), 3, 1) d FROM range(40)) WHERE '%s' = 'CORRECTED' OR d > date'1600-01-01'
-                UNION ALL SELECT 100, timestamp'9999-12-31 23:59:59.999', date'9999-12-31', '%s %s', null""" % (mode, out, mode, mode, out)).write.format("delta").mode("append").save(z.path)
+            z.spark.sql("""SELECT id, timestamp(d) t, d, '%s %s' how, array(struct(timestamp(d) AS x)) nest FROM (SELECT id, make_date(int(1 + id * 250), 3, 1) d FROM range(40))
+                UNION ALL SELECT 100, timestamp'9999-12-31 23:59:59.999', date'9999-12-31', '%s %s', null""" % (mode, out, mode, out)).write.format("delta").mode("append").save(z.path)
     z.set("spark.sql.parquet.outputTimestampType", "INT96")
     for key in ("int96", "datetime"):
         z.set("spark.sql.parquet.%sRebaseModeInWrite" % key, "EXCEPTION" if key == "datetime" else "CORRECTED")
@@ -525,6 +526,48 @@ def compressed_log(z):
     for f in glob.glob(glob.escape(z.path) + "/_delta_log/*.crc") + [z.path + "/_delta_log/_last_checkpoint"]:
         os.remove(f)
     z.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+
+
+@contextlib.contextmanager
+def settings(z, **kw):
+    """Settings of the session for a while; __ stands for a dot."""
+    named = {"spark.sql." + k.replace("__", "."): v for k, v in kw.items()}
+    old = {k: z.spark.conf.get(k, None) for k in named}
+    for k, v in named.items():
+        z.set(k, v)
+    yield
+    for k, v in old.items():
+        z.spark.conf.unset(k) if v is None else z.set(k, v)
+
+
+@kind
+def codecs(z):
+    """Files and checkpoints in every codec of Spark's, Hadoop's frames of LZ4 among them."""
+    z.sql("CREATE TABLE @ (id BIGINT, s STRING, l ARRAY<STRING>, b BINARY) USING delta " + props(checkpointInterval=1000))
+    for i, codec in enumerate(("lz4", "lz4_raw", "gzip", "zstd", "snappy", "uncompressed")):
+        with settings(z, parquet__compression__codec=codec):
+            z.fill("INSERT INTO @ SELECT id, concat('a text ', id % 7, repeat('-', int(id % 50))), if(id % 3 = 0, null, array('x', string(id))), "
+                   "if(id % 5 = 0, null, unhex(sha2(string(id), 512))) FROM RANGE", i * 3000, i * 3000 + 3000)
+            if codec == "lz4":
+                z.checkpoint()
+    os.remove(z.path + "/_delta_log/%020d.json" % 0)
+
+
+@kind
+def old_calendar(z):
+    """Dates and times of files whose days before 1582 are Julian, in each physical form and with a zone of whole hours."""
+    z.sql("CREATE TABLE @ (id BIGINT, d DATE, at TIMESTAMP, n STRUCT<d: DATE, l: ARRAY<TIMESTAMP>>, m MAP<STRING, DATE>, local TIMESTAMP_NTZ) USING delta "
+          "TBLPROPERTIES ('delta.feature.timestampNtz' = 'supported')")
+    days = ("0001-01-01", "0004-02-29", "0100-03-01", "0999-12-31", "1000-02-28", "1300-02-29", "1499-12-31", "1500-03-01", "1582-10-04", "1582-10-15", "1582-10-16", "1700-02-28",
+            "1899-12-31", "1900-01-01", "1969-12-31", "1970-01-01", "2024-02-29", "9999-12-31")
+    first = 0
+    for zone in ("UTC", "+02:00", "-11:00"):
+        for form in ("INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"):
+            with settings(z, parquet__datetimeRebaseModeInWrite="LEGACY", parquet__int96RebaseModeInWrite="LEGACY", parquet__outputTimestampType=form, session__timeZone=zone):
+                rows = ["SELECT %dL id, %s d, timestamp'%s 23:30:00.125' at" % (first + i, "null" if day == "1300-02-29" else "date'%s'" % day, day.replace("1300-02-29", "1300-02-28"))
+                        for i, day in enumerate(days)]
+                z.sql("INSERT INTO @ SELECT id, d, at, named_struct('d', d, 'l', array(at, null)), map('k', d), timestamp_ntz'1500-03-01 01:02:03' FROM (%s)" % " UNION ALL ".join(rows))
+                first += len(days)
 
 
 def main(folder, *names):

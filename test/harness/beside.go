@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 )
@@ -16,13 +15,6 @@ import (
 func StartPython(t testing.TB, file string, args ...string) (wait func() ([]byte, error)) {
 	t.Helper()
 	return startScript(t, Python(t), nil, file, args...)
-}
-
-// StartSpark is StartPython for a script with Spark, as RunSpark runs it.
-func StartSpark(t testing.TB, file string, args ...string) (wait func() ([]byte, error)) {
-	t.Helper()
-	return startScript(t, SparkPython(t), []string{
-		"LEDGERLAKE_CACHE=" + cache(t), "PYTHONPATH=" + filepath.Join(Top(t), "test", "services")}, file, args...)
 }
 
 func startScript(t testing.TB, python string, env []string, file string, args ...string) func() ([]byte, error) {

@@ -47,6 +47,7 @@ var built struct {
 // Main runs a package's tests and cleans up: call it from TestMain with the package's m.
 func Main(m *testing.M) {
 	code := m.Run()
+	spark.end()
 	if built.dir != "" {
 		if err := os.RemoveAll(built.dir); err != nil {
 			fmt.Fprintln(os.Stderr, "remove the built binary:", err)

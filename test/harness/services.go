@@ -59,32 +59,6 @@ func RunPython(t testing.TB, stdin io.Reader, file string, args ...string) []byt
 	return out
 }
 
-// SparkPython gives the interpreter with Spark. Spark tests run only on request: they cost minutes.
-func SparkPython(t testing.TB) string {
-	t.Helper()
-	if os.Getenv("LEDGERLAKE_SPARK") == "" {
-		t.Skip("Spark costs minutes: run 'make e2e-spark'")
-	}
-	dir := filepath.Join(cache(t), "venv-spark")
-	if _, err := os.Stat(filepath.Join(dir, "installed")); err != nil {
-		Missing(t, "Spark", "run 'test/services/spark.sh prepare'")
-	}
-	return filepath.Join(dir, "bin", "python")
-}
-
-// RunSpark runs a script with Spark and its Delta jars.
-func RunSpark(t testing.TB, file string, args ...string) []byte {
-	t.Helper()
-	out, err := commandWithin(t, 8*RunTimeout, nil, []string{
-		"LEDGERLAKE_CACHE=" + cache(t), "PYTHONDONTWRITEBYTECODE=1",
-		"PYTHONPATH=" + filepath.Join(Top(t), "test", "services"),
-	}, SparkPython(t), append([]string{file}, args...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
 // RealKafka is a running Apache Kafka.
 type RealKafka struct {
 	Addr string

@@ -1,7 +1,7 @@
 """A local Spark session with Delta, offline, on loopback only. spark.sh prepares what it needs.
 
-With AWS_ENDPOINT_URL in the environment it reaches that S3 server by s3a:// paths; with kafka=True it has Spark's
-Kafka source."""
+It has Spark's Kafka source, and with AWS_ENDPOINT_URL in the environment it reaches that S3 server by s3a:// paths. Who asks
+again in the same process gets another session over the same JVM, with the settings of the first."""
 
 import glob
 import os
@@ -16,7 +16,10 @@ def jars(folder):
 
 
 def s3_settings():
+    if "AWS_ENDPOINT_URL" not in os.environ:
+        return {}
     return {
+        "spark.hadoop.fs.s3a.impl.disable.cache": "true",  # the next job may have another server
         "spark.hadoop.fs.s3a.endpoint": os.environ["AWS_ENDPOINT_URL"],
         "spark.hadoop.fs.s3a.endpoint.region": os.environ["AWS_REGION"],
         "spark.hadoop.fs.s3a.access.key": os.environ["AWS_ACCESS_KEY_ID"],
@@ -26,12 +29,17 @@ def s3_settings():
     }
 
 
-def session(kafka=False):
+def session():
     from pyspark.sql import SparkSession
 
-    on_s3 = "AWS_ENDPOINT_URL" in os.environ
+    spark = SparkSession.getActiveSession()
+    if spark is not None:
+        spark = spark.newSession()
+        for key, value in s3_settings().items():
+            spark.sparkContext._jsc.hadoopConfiguration().set(key.removeprefix("spark.hadoop."), value)
+        return spark
     settings = {
-        "spark.jars": ",".join(jars("delta-jars") + (jars("s3a-jars") if on_s3 else []) + (jars("sparkkafka-jars") if kafka else [])),
+        "spark.jars": ",".join(jars("delta-jars") + jars("s3a-jars") + jars("sparkkafka-jars")),
         "spark.driver.memory": "2g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -50,8 +58,7 @@ def session(kafka=False):
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.ui.showConsoleProgress": "false",
     }
-    if on_s3:
-        settings.update(s3_settings())
+    settings.update(s3_settings())
     builder = SparkSession.builder.master("local[2]").appName("ledgerlake-test")
     for key, value in settings.items():
         builder = builder.config(key, value)
