@@ -179,7 +179,7 @@ soak: services ## `ingest` at full rate on a real Kafka with all background work
 	LEDGERLAKE_SOAK=$(SOAK) LEDGERLAKE_SOAK_OUT=$(CACHE)/soak $(GO) test -count=1 -timeout 24h -v -run TestSoak ./test/soak
 
 .PHONY: e2e-spark
-e2e-spark: ## Spark reads our tables and we read Spark's (slow: a JVM and about 500 MB of packages); LEDGERLAKE_TABLES=50 for a long run
+e2e-spark: services ## Spark reads our tables and we read Spark's (slow: a JVM and about 500 MB of packages); LEDGERLAKE_TABLES=50 for a long run
 	test/services/spark.sh prepare
 	LEDGERLAKE_SPARK=1 $(GO) test -count=1 -timeout 90m -v -run 'Spark' ./test/e2e ./test/stores
 

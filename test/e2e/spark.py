@@ -175,7 +175,7 @@ def random_table(spark, path, rng):
         elif step == "purge":
             spark.sql("REORG TABLE %s APPLY (PURGE)" % table)
         elif step == "restore":
-            spark.sql("RESTORE TABLE %s TO VERSION AS OF %d" % (table, spark.sql("DESCRIBE HISTORY %s LIMIT 1" % table).collect()[0][0] - 1))
+            spark.sql("RESTORE TABLE %s TO VERSION AS OF %d" % (table, max(0, spark.sql("DESCRIBE HISTORY %s LIMIT 1" % table).collect()[0][0] - 1)))
         else:
             spark._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path).checkpoint()
         done.append(step)
