@@ -90,8 +90,8 @@ func TestXerialFraming(t *testing.T) {
 	}
 }
 
-// lz4Frame is a frame by hand: flags, 64 KiB blocks, the header's checksum, then the blocks.
-func lz4Frame(flags byte, blocks ...[]byte) []byte {
+// lz4ByHand is a frame: flags, 64 KiB blocks, the header's checksum, then the blocks.
+func lz4ByHand(flags byte, blocks ...[]byte) []byte {
 	desc := []byte{flags, 0x40}
 	f := append([]byte{0x04, 0x22, 0x4d, 0x18}, desc...)
 	f = append(f, byte(xxh32(desc)>>8))
@@ -102,37 +102,24 @@ func lz4Frame(flags byte, blocks ...[]byte) []byte {
 	return append(f, 0, 0, 0, 0)
 }
 
-// xxh32 is the checksum for inputs below 16 bytes, whole words left out: a descriptor has two bytes.
-func xxh32(p []byte) uint32 {
-	const p1, p2, p3, p5 = 2654435761, 2246822519, 3266489917, 374761393
-	h := uint32(p5) + uint32(len(p))
-	for _, c := range p {
-		h += uint32(c) * p5
-		h = (h<<11 | h>>21) * p1
-	}
-	h = (h ^ h>>15) * p2
-	h = (h ^ h>>13) * p3
-	return h ^ h>>16
-}
-
 // librdkafka and old C clients may write linked blocks: the second copies from the first.
 func TestLZ4LinkedBlocks(t *testing.T) {
 	const independent, linked = 0x60, 0x40
 	first := append([]byte{0xf0, 1}, "abcdefghijklmnop"...)      // 16 literals
 	second := []byte{0x02, 16, 0, 0x50, 'v', 'w', 'x', 'y', 'z'} // match: 16 back, 6 long; then 5 literals
-	got, err := decompress(nil, lz4Frame(linked, first, second), LZ4, 1<<20)
+	got, err := decompress(nil, lz4ByHand(linked, first, second), LZ4, 1<<20)
 	if want := "abcdefghijklmnopabcdefvwxyz"; err != nil || string(got) != want {
 		t.Fatalf("linked: %q, %v; want %q", got, err, want)
 	}
-	if got, err := decompress(nil, lz4Frame(independent, first, second), LZ4, 1<<20); err == nil && string(got) == "abcdefghijklmnopabcdefvwxyz" {
+	if got, err := decompress(nil, lz4ByHand(independent, first, second), LZ4, 1<<20); err == nil && string(got) == "abcdefghijklmnopabcdefvwxyz" {
 		t.Log("the library also lets independent blocks refer back")
 	}
-	got, err = decompress(nil, lz4Frame(independent, first), LZ4, 1<<20)
+	got, err = decompress(nil, lz4ByHand(independent, first), LZ4, 1<<20)
 	if err != nil || string(got) != "abcdefghijklmnop" {
 		t.Fatalf("independent: %q, %v", got, err)
 	}
 	// Nothing of one batch may show up in the next, however damaged that is.
-	if got, err := decompress(nil, lz4Frame(independent, second), LZ4, 1<<20); err == nil {
+	if got, err := decompress(nil, lz4ByHand(independent, second), LZ4, 1<<20); err == nil {
 		t.Fatalf("a block that copies from nothing gave %q", got)
 	}
 }

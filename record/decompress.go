@@ -12,7 +12,6 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
-	"github.com/pierrec/lz4/v4"
 )
 
 // errTooLarge is wrapped by decompress when the content is larger than the limit.
@@ -21,7 +20,6 @@ var errTooLarge = errors.New("decompressed records are larger than the limit")
 // Caches of decompressors; see the note at the pools of compressors.
 var (
 	gzipReaders  = sync.Pool{New: func() any { return new(gzip.Reader) }}
-	lz4Readers   = sync.Pool{New: func() any { return lz4.NewReader(nil) }}
 	zstdReaders  = sync.Pool{New: func() any { return newZstdReader(DefaultMaxBytes) }}
 	bytesReaders = sync.Pool{New: func() any { return new(bytes.Reader) }}
 )
@@ -64,22 +62,6 @@ func decompressGzip(dst, src []byte, limit int) ([]byte, error) {
 		return dst, err
 	}
 	return readBounded(dst, r, 4*len(src), limit)
-}
-
-func decompressLZ4(dst, src []byte, limit int) ([]byte, error) {
-	in := bytesReaders.Get().(*bytes.Reader)
-	defer putBytesReader(in)
-	in.Reset(src)
-	r := lz4Readers.Get().(*lz4.Reader)
-	r.Reset(in)
-	dst, err := readBounded(dst, r, 4*len(src), limit)
-	// A reader that saw linked blocks keeps their dictionary, which a damaged later frame could copy from.
-	const flags, independent = 4, 0x20
-	if len(src) > flags && src[flags]&independent != 0 && err == nil {
-		r.Reset(nil)
-		lz4Readers.Put(r)
-	}
-	return dst, err
 }
 
 func decompressZstd(dst, src []byte, limit int) ([]byte, error) {
