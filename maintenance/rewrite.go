@@ -15,11 +15,17 @@ import (
 // ErrRowsDiffer means that rewritten files do not hold the rows of the old ones. Nothing was committed.
 var ErrRowsDiffer = errors.New("the new files do not have the rows of the old ones")
 
+// What a rewrite has in memory does not grow with the files: it runs beside who fills the table.
+const (
+	mergeMemory = 16 << 20 // of the files that are open
+	groupBytes  = 32 << 20 // raw, of the row group that is encoded
+)
+
 // write reads the files of a bin, sorted where the table has offsets, and writes new ones. After an error it
 // gives those that are finished.
 func (o *optimizer) write(ctx context.Context, snap *deltalog.Snapshot, b *bin) ([]deltalog.Add, error) {
 	out := &output{ctx: ctx, o: o, partition: -1, left: b.bytes, opts: table.WriterOptions{Snapshot: snap, PartitionValues: b.values,
-		RowGroupBytes: min(64<<20, o.opts.TargetSize), RowRules: snap.RowRules()}}
+		RowGroupBytes: min(groupBytes, o.opts.TargetSize), RowRules: snap.RowRules()}}
 	if len(b.values) == 0 {
 		out.opts.PartitionValues = nil
 	}
@@ -28,7 +34,7 @@ func (o *optimizer) write(ctx context.Context, snap *deltalog.Snapshot, b *bin) 
 		return nil, err
 	}
 	// Many files may be open at once: small batches, and one file ahead where they come in turn.
-	scan := table.ScanOptions{Files: b.adds(), Sorted: o.t.Names.Ordered(), Columns: columns, Parallel: 1, BatchRows: 4096}
+	scan := table.ScanOptions{Files: b.adds(), Sorted: o.t.Names.Ordered(), Columns: columns, Parallel: 1, BatchRows: 4096, Memory: mergeMemory}
 	for rb, err := range o.t.Scan(ctx, snap, scan) {
 		if err == nil {
 			err = out.write(rb)

@@ -49,6 +49,15 @@ func (u *unit) first() key {
 	return key{u.hulls[0].Partition, int64(u.hulls[0].From)}
 }
 
+// last is a key that no row of the unit is above.
+func (u *unit) last() key {
+	if len(u.hulls) == 0 {
+		return key{1<<31 - 1, 1<<63 - 1}
+	}
+	h := u.hulls[len(u.hulls)-1]
+	return key{h.Partition, int64(h.To) - 1}
+}
+
 type spanOf struct {
 	Range
 	unit int

@@ -30,6 +30,7 @@ type unit struct {
 	seq      int                    // place in version order
 	deleted  *roaring.Bitmap        // rows of the file that are not in the table; read with the file
 	footer   *metadata.FileMetaData // when it was read before
+	share    int64                  // of the scan's memory, while others are open too; 0: it is read alone
 
 	placed     bool  // the log names the place of each of its rows
 	foreign    bool  // of the rows without partition and offset, instead of those that have them
@@ -370,7 +371,10 @@ func (f *fileScan) nextGroup() error {
 }
 
 // batchBytes bounds a batch where rows are large.
-const batchBytes = 16 << 20
+const (
+	batchBytes = 16 << 20
+	leastBatch = 64 << 10 // however many files are open
+)
 
 // measure sets the size of batches, so that large values do not make large batches.
 func (f *fileScan) measure(meta *metadata.RowGroupMetaData) {
@@ -381,7 +385,11 @@ func (f *fileScan) measure(meta *metadata.RowGroupMetaData) {
 		}
 	}
 	f.width = total/max(1, meta.NumRows()) + 1
-	f.batch = min(int64(f.s.opts.BatchRows), max(1, batchBytes/f.width))
+	most := int64(batchBytes)
+	if f.u.share > 0 {
+		most = min(most, max(f.u.share/2, leastBatch))
+	}
+	f.batch = min(int64(f.s.opts.BatchRows), max(1, most/f.width))
 	f.fr.Props.BatchSize = f.batch
 	// Room for a batch at once, instead of buffers that grow; but only where what a footer claims is bounded (I8).
 	f.fr.Props.PreAllocBinaryData = f.width <= batchBytes && total <= 1<<40

@@ -27,8 +27,12 @@ type groupRows struct {
 }
 
 // nearPiece is how much of a column is read at once where that costs little: it is still in the processor's cache when it
-// is decoded.
-const nearPiece = 256 << 10
+// is decoded. Where many files are open at once it is less, down to the other two.
+const (
+	nearPiece  = 256 << 10
+	leastPiece = 32 << 10
+	farPiece   = 128 << 10 // of stores where each request costs
+)
 
 // openGroup begins at the first of some rows of a group.
 func (f *fileScan) openGroup(group int, spans []parquet.RowSpan) (*groupRows, error) {
@@ -40,8 +44,18 @@ func (f *fileScan) openGroup(group int, spans []parquet.RowSpan) (*groupRows, er
 	if f.streamed {
 		opts.Ahead = f.s.buffer
 	}
-	if _, near := f.s.t.Store.(objstore.IntoReader); near && (opts.Ahead == 0 || opts.Ahead > nearPiece) {
-		opts.Ahead = nearPiece
+	most, least := int64(0), int64(farPiece)
+	if _, near := f.s.t.Store.(objstore.IntoReader); near {
+		most, least = nearPiece, leastPiece
+	}
+	if f.u.share > 0 {
+		piece := max(f.u.share/2/int64(len(f.leaves)), least)
+		if most == 0 || piece < most {
+			most = piece
+		}
+	}
+	if most > 0 && (opts.Ahead == 0 || opts.Ahead > most) {
+		opts.Ahead = most
 	}
 	var err error
 	if g.own, err = parquet.OpenGroup(f.source, f.pq.MetaData(), f.fr.Manifest, group, f.wants, opts); err == nil {

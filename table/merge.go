@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -16,8 +17,10 @@ func (s *scan) merge(ctx context.Context, group []*unit, give func(*chunk) error
 	if len(group) == 1 {
 		return s.single(ctx, group[0], give)
 	}
-	m := &merger{s: s, ctx: ctx, give: give}
+	m := &merger{s: s, ctx: ctx, give: give, most: min(batchBytes, max(s.opts.Memory/8, 1))}
+	share := max(1, s.opts.Memory/int64(depth(group)))
 	for _, u := range group {
+		u.share = share
 		m.heap = append(m.heap, &cursor{u: u, at: u.first()})
 	}
 	heap.Init(&m.heap)
@@ -28,6 +31,35 @@ func (s *scan) merge(ctx context.Context, group []*unit, give func(*chunk) error
 		}
 	}
 	return m.flush()
+}
+
+// depth is how many units of a group are open at the same time at most.
+func depth(group []*unit) int {
+	inOrder := slices.SortedFunc(slices.Values(group), func(a, b *unit) int { return compareKey(a.first(), b.first()) })
+	most := 1
+	var ends keys // of the units that are open
+	for _, u := range inOrder {
+		first := u.first()
+		for len(ends) > 0 && compareKey(ends[0], first) < 0 {
+			heap.Pop(&ends)
+		}
+		heap.Push(&ends, u.last())
+		most = max(most, len(ends))
+	}
+	return most
+}
+
+type keys []key
+
+func (h keys) Len() int           { return len(h) }
+func (h keys) Less(i, j int) bool { return compareKey(h[i], h[j]) < 0 }
+func (h keys) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *keys) Push(x any)        { *h = append(*h, x.(key)) }
+func (h *keys) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
 }
 
 func (s *scan) single(ctx context.Context, u *unit, give func(*chunk) error) error {
@@ -102,6 +134,7 @@ type merger struct {
 	pieces []*chunk
 	rows   int
 	bytes  int64
+	most   int64 // bytes of a batch
 }
 
 // step takes the rows of the first cursor up to the first row of the next one.
@@ -185,7 +218,7 @@ func (m *merger) take(c *chunk) error {
 	m.pieces = append(m.pieces, c)
 	m.rows += c.len()
 	m.bytes += c.width * int64(c.len())
-	if m.rows < m.s.opts.BatchRows && m.bytes < batchBytes {
+	if m.rows < m.s.opts.BatchRows && m.bytes < m.most {
 		return nil
 	}
 	return m.flush()

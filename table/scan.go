@@ -40,7 +40,8 @@ type ScanOptions struct {
 	// Default: the number of CPUs, at most 8.
 	Parallel int
 	// Memory bounds what the files and row groups that are being read ahead take together, by their sizes in the
-	// store; one that is larger is read alone. Decoded batches that wait come on top: two for each. Default 256 MiB.
+	// store; one that is larger is read alone. Decoded batches that wait come on top: two for each. Files that are merged
+	// share it: it bounds the pieces of columns that are read at once and the batches, down to some tens of KiB a column. Default 256 MiB.
 	Memory int64
 	// BatchRows is about how many rows a batch has. Default 16384.
 	BatchRows int
