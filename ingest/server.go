@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,29 +19,45 @@ import (
 //	GET /metrics   Prometheus text
 //	GET /healthz   200 while the process answers
 //	GET /readyz    200 when every stream is at work, else 503; both with the streams as JSON
+//
+// and, when it is asked for, /debug/pprof/heap, allocs, goroutine and profile for go tool pprof.
 type Server struct {
 	srv  *http.Server
 	addr net.Addr
 	done chan struct{}
 }
 
+// ServerConfig says what a Server shows.
+type ServerConfig struct {
+	Listen     string // address, host:port
+	Supervisor *Supervisor
+	Registry   *prometheus.Registry
+	Profiles   bool // of the process too: they tell of its memory and calls, not of what records hold
+}
+
 // Serve begins to answer at an address.
-func Serve(ctx context.Context, listen string, sup *Supervisor, registry *prometheus.Registry) (*Server, error) {
+func Serve(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", listen)
+	l, err := lc.Listen(ctx, "tcp", cfg.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("listen for metrics: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(cfg.Registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		if !sup.Ready() {
+		if !cfg.Supervisor.Ready() {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"streams": sup.Status()}) // the client has gone: nobody to tell
+		_ = json.NewEncoder(w).Encode(map[string]any{"streams": cfg.Supervisor.Status()}) // the client has gone: nobody to tell
 	})
+	if cfg.Profiles {
+		for _, name := range []string{"heap", "allocs", "goroutine"} {
+			mux.Handle("GET /debug/pprof/"+name, pprof.Handler(name))
+		}
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	}
 	s := &Server{addr: l.Addr(), done: make(chan struct{}), srv: &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute}}
 	go func() {
 		defer close(s.done)

@@ -17,7 +17,7 @@ func TestServer(t *testing.T) {
 	sup := NewSupervisor(ctx, SupervisorConfig{Once: true})
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "some_gauge"}))
-	s, err := Serve(ctx, "127.0.0.1:0", sup, reg)
+	s, err := Serve(ctx, ServerConfig{Listen: "127.0.0.1:0", Supervisor: sup, Registry: reg})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,5 +75,33 @@ func TestServer(t *testing.T) {
 	}
 	if code, _ := get("/healthz"); code != 200 {
 		t.Errorf("healthz: %d", code)
+	}
+	if code, _ := get("/debug/pprof/heap"); code != 404 {
+		t.Errorf("profiles that nobody asked for: %d", code)
+	}
+}
+
+// Profiles are shown when they are asked for, and are what go tool pprof reads: gzip.
+func TestServerProfiles(t *testing.T) {
+	s, err := Serve(t.Context(), ServerConfig{Listen: "127.0.0.1:0", Supervisor: NewSupervisor(t.Context(), SupervisorConfig{}), Registry: prometheus.NewRegistry(), Profiles: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"heap?gc=1", "allocs", "goroutine"} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Addr().String()+"/debug/pprof/"+name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err := errors.Join(err, resp.Body.Close()); err != nil || resp.StatusCode != http.StatusOK || !strings.HasPrefix(string(body), "\x1f\x8b") {
+			t.Errorf("%s: status %d, %d bytes, %v", name, resp.StatusCode, len(body), err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }

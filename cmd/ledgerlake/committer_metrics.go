@@ -15,10 +15,11 @@ import (
 	"github.com/ledgerlake/ledgerlake/committer/raft"
 )
 
-// newRegistry holds what every process shows of itself.
+// newRegistry holds what every process shows of itself. What each collection leaves of the heap (go_gc_heap_live_bytes) tells of
+// a leak, which what is allocated at a moment does not.
 func newRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
-	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsGC)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return r
 }
 

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -35,6 +36,7 @@ type ingestFlags struct {
 	start      string
 	routes     string             // file of many streams
 	http       string             // address of metrics and health; empty: none
+	pprof      bool               // profiles there too
 	otel       string             // address of a collector of traces; empty: none
 	statsd     *ingest.OldMetrics // nil: none
 	old        oldIngestFlags
@@ -103,6 +105,7 @@ func (f *ingestFlags) register(fs *pflag.FlagSet) {
 	fs.DurationVar(&p.tiering.StopTimeout, "stop-timeout", 30*time.Second, "how long the last commit may take when the process is told to end")
 	fs.StringVar(&f.routes, "streams", "", "YAML file of many streams, in place of --topic and --table; --memory is then of each stream")
 	fs.StringVar(&f.http, "http-listen", "", "address for /metrics, /healthz and /readyz; empty: none")
+	fs.BoolVar(&f.pprof, "http-pprof", false, "with --http-listen: also /debug/pprof/heap, allocs, goroutine and profile, for go tool pprof")
 	fs.StringVar(&f.otel, "otel", "", "send an OpenTelemetry trace of each commit to this collector, by OTLP over HTTP: http://collector:4318; OTEL_* in the environment say the rest")
 	flushFlags(fs, &p.tiering)
 	p.shape.register(fs, &p.tiering)
@@ -132,7 +135,7 @@ func (f *ingestFlags) run(cmd *cobra.Command) (err error) {
 	defer func() { err = errors.Join(err, proc.close()) }()
 	sup := ingest.NewSupervisor(cmd.Context(), ingest.SupervisorConfig{Once: f.routes == "" || p.tiering.UntilEnd, Logger: proc.log})
 	if f.http != "" {
-		srv, err := ingest.Serve(cmd.Context(), f.http, sup, proc.registry)
+		srv, err := f.serve(cmd.Context(), sup, proc.registry)
 		if err != nil {
 			return err
 		}
@@ -156,6 +159,11 @@ func (f *ingestFlags) run(cmd *cobra.Command) (err error) {
 	fmt.Fprintf(os.Stderr, "%d records: %d rows, %d dead letters, in %d commits, %s\n",
 		s.Records, s.Rows, s.DeadLetters, s.Commits, time.Since(start).Round(time.Millisecond))
 	return nil
+}
+
+// serve shows metrics and health.
+func (f *ingestFlags) serve(ctx context.Context, sup *ingest.Supervisor, registry *prometheus.Registry) (*ingest.Server, error) {
+	return ingest.Serve(ctx, ingest.ServerConfig{Listen: f.http, Supervisor: sup, Registry: registry, Profiles: f.pprof})
 }
 
 // leanHeap lets the collector run when there is so much garbage, in percent of what lives, and not only at as much again.

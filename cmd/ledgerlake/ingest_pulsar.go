@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 
 	"github.com/ledgerlake/ledgerlake/broker/pulsar"
@@ -52,7 +50,7 @@ func (f *ingestFlags) runPulsar(cmd *cobra.Command, args []string) (err error) {
 	defer func() { err = errors.Join(err, in.proc.close()) }()
 	sup := ingest.NewSupervisor(ctx, ingest.SupervisorConfig{Once: in.topics == nil || p.tiering.UntilEnd, Logger: in.proc.log})
 	if f.http != "" {
-		srv, err := ingest.Serve(ctx, f.http, sup, in.proc.registry)
+		srv, err := f.serve(ctx, sup, in.proc.registry)
 		if err != nil {
 			return err
 		}
@@ -80,8 +78,7 @@ func (f *ingestFlags) runPulsar(cmd *cobra.Command, args []string) (err error) {
 }
 
 func (in *pulsarIngest) open(cmd *cobra.Command, source string) (err error) {
-	in.proc = &ingestProcess{openStore: in.f.store.open, registry: prometheus.NewRegistry(), streams: map[string]*ingestStream{}}
-	in.proc.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	in.proc = &ingestProcess{openStore: in.f.store.open, registry: newRegistry(), streams: map[string]*ingestStream{}}
 	if in.proc.log, err = newLogger(cmd); err != nil {
 		return err
 	}

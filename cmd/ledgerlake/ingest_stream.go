@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 
 	"github.com/ledgerlake/ledgerlake/broker/kafka"
@@ -40,8 +39,7 @@ type ingestProcess struct {
 }
 
 func (f *ingestFlags) open(cmd *cobra.Command) (_ *ingestProcess, err error) {
-	p := &ingestProcess{openStore: f.store.open, registry: prometheus.NewRegistry(), statsd: f.statsd, streams: map[string]*ingestStream{}}
-	p.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	p := &ingestProcess{openStore: f.store.open, registry: newRegistry(), statsd: f.statsd, streams: map[string]*ingestStream{}}
 	if p.log, err = newLogger(cmd); err != nil {
 		return nil, err
 	}

@@ -2,9 +2,11 @@ package soak
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -25,15 +27,15 @@ type Sample struct {
 
 // fromMetrics are the series that /metrics has under other names. Those of several partitions are summed.
 var fromMetrics = map[string]string{
-	"process_resident_memory_bytes": "rss", "go_memstats_heap_alloc_bytes": "heap", "go_goroutines": "goroutines", "process_open_fds": "handles",
+	"process_resident_memory_bytes": "rss", "go_memstats_heap_alloc_bytes": "heap", "go_gc_heap_live_bytes": "live", "go_goroutines": "goroutines", "process_open_fds": "handles",
 	"go_memstats_heap_sys_bytes": "heap_sys", "process_cpu_seconds_total": "cpu_seconds", "ledgerlake_tiering_rows_total": "rows",
 	"ledgerlake_tiering_lag_offsets": "lag", "ledgerlake_tiering_table_version": "version", "ledgerlake_tiering_restarts_total": "restarts",
 	"ledgerlake_tiering_conflicts_total": "conflicts", "ledgerlake_tiering_lost_offsets_total": "lost", "ledgerlake_tiering_dead_letters_total": "dead_letters",
 }
 
-// metrics reads a page of Prometheus.
-func metrics(ctx context.Context, addr string) (map[string]float64, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/metrics", nil)
+// get reads a page of the process.
+func get(ctx context.Context, addr, path string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -41,12 +43,24 @@ func metrics(ctx context.Context, addr string) (map[string]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return nil, err
+	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("/metrics answers %s", resp.Status)
+		return nil, fmt.Errorf("%s answers %s", path, resp.Status)
+	}
+	return body, nil
+}
+
+// metrics reads a page of Prometheus.
+func metrics(ctx context.Context, addr string) (map[string]float64, error) {
+	page, err := get(ctx, addr, "/metrics")
+	if err != nil {
+		return nil, err
 	}
 	out := map[string]float64{}
-	lines := bufio.NewScanner(resp.Body)
+	lines := bufio.NewScanner(bytes.NewReader(page))
 	for lines.Scan() {
 		name, text, ok := cutLast(lines.Text())
 		name, _, _ = strings.Cut(name, "{")
