@@ -54,7 +54,9 @@ func (s *Snapshot) Alter(ch Change) (Commit, error) {
 			return Commit{}, fmt.Errorf("alter table: %w", err)
 		}
 	}
-	m.SchemaString = schema.JSON()
+	if text := schema.JSON(); text != s.schema.JSON() { // else it stays as somebody wrote it: writers compare the text
+		m.SchemaString = text
+	}
 	need, err := neededFeatures(schema, newSettings(&m, s.metadata))
 	if err != nil {
 		return Commit{}, fmt.Errorf("alter table: %w", err)
