@@ -71,6 +71,27 @@ type FieldReader interface {
 	NewFields(need, also []string) (Fields, error)
 }
 
+// Declarer is a decoder of values that come with the schema of their writer. Tables that follow the schema ask it.
+type Declarer interface {
+	// Declared gives the columns that a new table would have by the schema of the last value that had one, good or bad,
+	// without the fields that no column can hold; nil while there was none. It is the same pointer while the schema is the same.
+	Declared() *arrow.Schema
+}
+
+// AsDeclarer finds the Declarer in a decoder, also below decoders that have an Inner one; false when there is none.
+func AsDeclarer(d Decoder) (Declarer, bool) {
+	for {
+		if found, ok := d.(Declarer); ok {
+			return found, true
+		}
+		around, ok := d.(interface{ Inner() Decoder })
+		if !ok {
+			return nil, false
+		}
+		d = around.Inner()
+	}
+}
+
 // Fields gives fields of values as JSON. It is for one goroutine at a time.
 type Fields interface {
 	// AppendJSON appends a JSON object with the fields that the value has, null ones left out. Its errors are those of

@@ -121,6 +121,9 @@ func (s *session) newRows(partition int32) (*rows, error) {
 	if s.t.cfg.Evolve {
 		r.news, _ = dec.(newsDecoder)
 	}
+	if s.t.cfg.Evolve || s.t.cfg.Widen {
+		r.declares.Declarer, _ = decode.AsDeclarer(dec)
+	}
 	r.sys = table.NewSystemColumns(s.t.cfg.Table.Names)
 	return r, nil
 }

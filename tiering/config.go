@@ -77,13 +77,13 @@ type Config struct {
 	Transform transform.Spec
 
 	// Evolve adds columns to the table for fields that it lacks, of objects in it too, as records bring them, before
-	// the first such record is a row; also those that Transform fills. Open refuses it for decoders of anything but plain
-	// JSON, whose new fields would go unnoticed.
+	// the first such record is a row; also those that Transform fills. Fields are those of plain JSON values, or those of the
+	// schemas that values come with (decode.Declarer). Open refuses it for other decoders, whose new fields would go unnoticed.
 	Evolve bool
 
-	// Widen gives a column of the table a wider type, as Delta's type widening knows it, when a record brings a value that
-	// it has no room for: the table gets that feature with the first one, and readers must know it. Like Evolve it is refused for
-	// anything but plain JSON.
+	// Widen gives a column of the table a wider type, as Delta's type widening knows it, when a plain JSON value comes that
+	// it has no room for, or a value whose schema declares a wider type: the table gets that feature with the first one, and readers
+	// must know it. It is refused where Evolve is.
 	Widen bool
 
 	// Codec, RowGroupBytes and RowGroupRows are those of data files: see table.WriterOptions.
@@ -109,9 +109,9 @@ type Config struct {
 	MaxBytes int64         // of data files, compressed; default 64 MiB
 	MaxAge   time.Duration // since the first record that is not committed; default 10 s
 
-	// MemoryBudget, default 64 MiB, is what the parts aim at, no bound of the process: a quarter for batches of the log, an
-	// eighth for rows and one for columns that wait for their next use, a quarter for encoded rows, twice that with
-	// partition columns. What uploads, encoders and the largest record or fetch take comes on top.
+	// MemoryBudget, default 64 MiB, is what the parts aim at, no bound of the process: a quarter for batches of the log, of which
+	// one fetch asks for a thirty-second, an eighth for rows and one for columns that wait for their next use, a quarter for encoded
+	// rows, twice that with partition columns, half of it where they have no order. What uploads, encoders and the largest record or fetch take comes on top.
 	MemoryBudget int64
 	Workers      int           // decoders; default one a core
 	StopTimeout  time.Duration // for the last commit when Run's context ends; default 30 s
@@ -222,7 +222,7 @@ func (c Config) validate() error {
 	return errors.Join(c.Transform.Validate(), c.LetterTransform.Validate(), c.Codec.Validate(), c.validateEvolve())
 }
 
-// validateEvolve refuses Evolve where decoders do not tell of new fields, or values are not the JSON that is sampled.
+// validateEvolve refuses Evolve and Widen where decoders do not tell of new fields, or values are not the JSON that is sampled.
 func (c Config) validateEvolve() error {
 	if !c.Evolve && !c.Widen || c.NewDecoder == nil {
 		return nil
@@ -235,8 +235,11 @@ func (c Config) validateEvolve() error {
 	if err != nil {
 		return fmt.Errorf("make decoder: %w", err)
 	}
-	if _, plain := d.(*decode.JSON); !plain {
-		return errors.New("new fields and larger values are looked for in plain JSON alone: leave --evolve and --widen out, or widen the table by a reprocess job")
+	if _, plain := d.(*decode.JSON); plain {
+		return nil
 	}
-	return nil
+	if _, declares := decode.AsDeclarer(d); declares {
+		return nil
+	}
+	return errors.New("new fields and larger values are looked for in plain JSON, Avro and Protobuf alone: leave --evolve and --widen out, or widen the table by a reprocess job")
 }

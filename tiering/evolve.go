@@ -27,9 +27,10 @@ type newsDecoder interface {
 
 // newFieldsError ends a session since there are fields without columns.
 type newFieldsError struct {
-	paths   []string
-	samples [][]byte      // values from the first that has them on
-	columns *arrow.Schema // instead: payload columns that are wanted
+	paths    []string
+	samples  [][]byte      // values from the first that has them on
+	declared *arrow.Schema // instead: columns by the schema of a value
+	columns  *arrow.Schema // instead: payload columns that are wanted
 }
 
 func (e *newFieldsError) Error() string {
@@ -169,6 +170,9 @@ func (t *Tierer) wider(snap *deltalog.Snapshot, m *merger, news *newFieldsError)
 	if news.columns != nil {
 		m.left = maxEvolvedTo // the operator asked for them
 		return merge(news.columns, nil)
+	}
+	if news.declared != nil {
+		return merge(news.declared, nil)
 	}
 	schema, err := merge(decode.InferKnownJSON(news.samples))
 	if err == nil && slices.ContainsFunc(news.paths, func(p string) bool { return slices.Contains(m.added, p) }) {

@@ -83,7 +83,7 @@ func (t *Tierer) newSession(ctx context.Context) (*session, error) {
 	s := &session{
 		t: t, snap: snap, incarnation: snap.Metadata().ID, schemaString: snap.Metadata().SchemaString, bare: !t.cfg.Table.Names.Ordered(),
 		budget:     newBudget(t.cfg.MemoryBudget / 4),
-		fetchBytes: min(maxFetch, t.cfg.MemoryBudget/16),
+		fetchBytes: min(maxFetch, t.cfg.MemoryBudget/32),
 		spillAt:    t.cfg.MemoryBudget / 8 / int64(t.cfg.Workers),
 		holdAt:     t.cfg.MemoryBudget / 4 / int64(t.cfg.Workers),
 		look:       make(chan struct{}, 1), failed: make(chan error, 1), flushed: make(chan result, 1),
@@ -92,6 +92,8 @@ func (t *Tierer) newSession(ctx context.Context) (*session, error) {
 	s.encodeAt, s.maxOpen = encodeAt, maxOpen
 	if len(snap.Metadata().PartitionColumns) > 0 {
 		s.encodeAt, s.maxOpen = min(encodeAtKeys, max(encodeAt, s.spillAt/4)), maxOpenKeyed
+	} else if s.bare {
+		s.holdAt /= 2 // a worker has one file, so storing its rows early makes no file more
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	err = s.checkTopic(ctx)

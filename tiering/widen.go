@@ -22,18 +22,28 @@ import (
 // what Delta's type widening has is done, so files that are there stay as they are. If we stop in between, the column is
 // wide and the records are read again.
 
-// narrowError ends a session since a column is to get a wider type.
-type narrowError struct {
+// narrowError ends a session since columns are to get wider types.
+type narrowError struct{ columns []narrowColumn }
+
+type narrowColumn struct {
 	path     string // of the column
 	from, to deltalog.DataType
 }
 
 func (e *narrowError) Error() string {
-	return fmt.Sprintf("column %s of type %s has no room for a value that %s has", e.path, e.from, e.to)
+	var text []string
+	for _, c := range e.columns {
+		text = append(text, c.String())
+	}
+	return strings.Join(text, "; ")
+}
+
+func (c narrowColumn) String() string {
+	return fmt.Sprintf("column %s of type %s has no room for values that %s has", c.path, c.from, c.to)
 }
 
 // key names the change among those that were declined.
-func (e *narrowError) key() string { return fmt.Sprintf("%s as %s", e.path, e.to) }
+func (c narrowColumn) key() string { return fmt.Sprintf("%s as %s", c.path, c.to) }
 
 // narrow gives what is to become of the column that refused a value; nil when nothing is.
 func (s *session) narrow(rec *record.Record, cause error) *narrowError {
@@ -41,26 +51,21 @@ func (s *session) narrow(rec *record.Record, cause error) *narrowError {
 	if !s.t.cfg.Widen || !errors.As(cause, &bad) || bad.Path == "" {
 		return nil
 	}
-	for _, f := range s.t.cfg.Transform.Set {
-		if f.Property == bad.Path {
-			return nil // the value of the column is no field of the record's
-		}
-	}
 	f, raw := fieldAt(s.snap.Schema(), bad.Path, rec.Value)
-	if f == nil || slices.Contains(s.snap.Metadata().PartitionColumns, bad.Path) {
+	if f == nil || s.fixed(bad.Path) {
 		return nil
 	}
 	to := room(f.Type, raw)
 	if to == nil {
 		return nil
 	}
-	e := &narrowError{path: bad.Path, from: f.Type, to: to}
+	c := narrowColumn{path: bad.Path, from: f.Type, to: to}
 	s.t.mu.Lock()
 	defer s.t.mu.Unlock()
-	if s.t.declined[e.key()] {
+	if s.t.declined[c.key()] {
 		return nil
 	}
-	return e
+	return &narrowError{[]narrowColumn{c}}
 }
 
 // fieldAt finds a column by its path through structs, and what a JSON value has there.
@@ -135,21 +140,27 @@ func moreDigits(d deltalog.Decimal, text string) deltalog.DataType {
 	return deltalog.Decimal{Precision: precision, Scale: scale}
 }
 
-// widen gives a column its wider type, and turns type widening on for the table. A change that cannot be is not asked
+// widen gives columns their wider types, and turns type widening on for the table. A change that cannot be is not asked
 // for again: its values are dead letters then (I7).
 func (t *Tierer) widen(ctx context.Context, e *narrowError) error {
 	snap, err := t.cfg.Table.Refresh(ctx)
 	if err != nil {
 		return fmt.Errorf("read table: %w", err)
 	}
-	schema := withType(snap.Schema(), e.path, e)
-	if schema == nil {
-		return nil // somebody else has changed the column: the next session sees what is still to be done
+	schema := snap.Schema()
+	var wide []narrowColumn
+	for _, c := range e.columns {
+		if ruled, err := t.constrains(snap, c.path); err != nil {
+			return err
+		} else if ruled {
+			t.keepNarrow(c, "a check constraint or an invariant of the table looks at it")
+			continue
+		}
+		if next := withType(schema, c.path, c); next != nil { // else somebody has changed the column: the next session sees what is still to be done
+			schema, wide = next, append(wide, c)
+		}
 	}
-	if ruled, err := t.constrains(snap, e.path); err != nil {
-		return err
-	} else if ruled {
-		t.keepNarrow(e, "a check constraint or an invariant of the table looks at it")
+	if len(wide) == 0 {
 		return nil
 	}
 	c, err := snap.Alter(deltalog.Change{Schema: schema, Set: map[string]string{"delta.enableTypeWidening": "true"}})
@@ -163,24 +174,39 @@ func (t *Tierer) widen(ctx context.Context, e *narrowError) error {
 	case errors.Is(err, deltalog.ErrMetadataChanged) || errors.Is(err, deltalog.ErrProtocolChanged):
 		return nil
 	case errors.Is(err, deltalog.ErrInvalidCommit) || errors.As(err, &unsupported):
-		t.keepNarrow(e, err.Error())
-		return nil
+		return t.widenOne(ctx, wide, err)
 	case err != nil:
-		return fmt.Errorf("widen column %s to %s: %w", e.path, e.to, err)
+		return fmt.Errorf("widen: %w: %w", &narrowError{wide}, err)
 	}
-	t.cfg.Logger.Info("a column got a wider type", "topic", t.cfg.Topic, "column", e.path, "was", e.from.String(), "is", e.to.String(), "version", v)
+	for _, c := range wide {
+		t.cfg.Logger.Info("a column got a wider type", "topic", t.cfg.Topic, "column", c.path, "was", c.from.String(), "is", c.to.String(), "version", v)
+	}
+	return nil
+}
+
+// widenOne goes on after columns could not be changed together: one of them may be why.
+func (t *Tierer) widenOne(ctx context.Context, columns []narrowColumn, why error) error {
+	if len(columns) == 1 {
+		t.keepNarrow(columns[0], why.Error())
+		return nil
+	}
+	for _, c := range columns {
+		if err := t.widen(ctx, &narrowError{[]narrowColumn{c}}); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
 // keepNarrow notes a change that cannot be, so that no session asks for it again.
-func (t *Tierer) keepNarrow(e *narrowError, why string) {
+func (t *Tierer) keepNarrow(c narrowColumn, why string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.declined == nil {
 		t.declined = map[string]bool{}
 	}
-	t.declined[e.key()] = true
-	t.cfg.Logger.Warn("a column gets no wider type", "topic", t.cfg.Topic, "column", e.path, "type", e.to.String(), "why", why)
+	t.declined[c.key()] = true
+	t.cfg.Logger.Warn("a column gets no wider type", "topic", t.cfg.Topic, "column", c.path, "type", c.to.String(), "why", why)
 }
 
 // constrains says whether a rule for rows looks at a column: with the wider type it may be one that cannot be looked at
@@ -200,20 +226,20 @@ func (t *Tierer) constrains(snap *deltalog.Snapshot, path string) (bool, error) 
 }
 
 // withType gives the schema with the wider type; nil when the column is not what it was.
-func withType(s *deltalog.StructType, path string, e *narrowError) *deltalog.StructType {
+func withType(s *deltalog.StructType, path string, c narrowColumn) *deltalog.StructType {
 	out := &deltalog.StructType{Fields: slices.Clone(s.Fields)}
 	for i := range out.Fields {
 		f := &out.Fields[i]
 		if f.Name == path {
-			if f.Type.String() != e.from.String() {
+			if f.Type.String() != c.from.String() {
 				return nil
 			}
-			f.Type = e.to
+			f.Type = c.to
 			return out
 		}
 		rest, below := strings.CutPrefix(path, f.Name+".")
 		if st, ok := f.Type.(*deltalog.StructType); ok && below {
-			if inner := withType(st, rest, e); inner != nil {
+			if inner := withType(st, rest, c); inner != nil {
 				f.Type = inner
 				return out
 			}

@@ -54,6 +54,32 @@ func TestWiden(t *testing.T) {
 	}
 }
 
+// A table whose schema is written in another way than ours, with blanks, is filled at the first try: what is recorded in it
+// before the first row leaves that text as it is.
+func TestSchemaOfOthersStays(t *testing.T) {
+	r := newRig(t, 1)
+	const first = "_delta_log/00000000000000000000.json"
+	raw, err := r.store.Get(t.Context(), first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ReplaceAll(string(raw), `\"nullable\":true`, `\"nullable\" : true`)
+	if text == string(raw) {
+		t.Fatalf("the table is made by %s", raw)
+	}
+	if err := r.store.Put(t.Context(), first, []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	r.cfg.Properties = map[string]string{"ledgerlake.format.orders": "json"}
+	r.fill(10, 5)
+	if s := r.mustRun(); s.Restarts != 0 || s.Rows != 10 {
+		t.Errorf("%+v", s)
+	}
+	if _, snap := rows(t, r.store); !strings.Contains(snap.Metadata().SchemaString, `"nullable" : true`) || snap.Metadata().Configuration["ledgerlake.format.orders"] != "json" {
+		t.Errorf("the schema is %s", snap.Metadata().SchemaString)
+	}
+}
+
 // Without the flag nothing is widened, and whole numbers and fractions of a column of int decide for a type that holds both.
 func TestWidenByRequest(t *testing.T) {
 	for _, widen := range []bool{false, true} {

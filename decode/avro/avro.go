@@ -77,6 +77,7 @@ type decoder struct {
 	calls  int // of skips that are under way
 	budget int // calls that the message may still make
 	err    *decode.Error
+	seen   *program // of the last message
 }
 
 // maxPrograms bounds the schemas that one decoder keeps the programs of (I8).
@@ -84,6 +85,7 @@ const maxPrograms = 1000
 
 // message decodes value[at:] by a program.
 func (d *decoder) message(p *program, value []byte, at int) error {
+	d.seen = p
 	if p.bad != nil {
 		bad := *p.bad
 		bad.Pos = at

@@ -32,6 +32,31 @@ func columns(root *node) (*arrow.Schema, error) {
 	return arrow.NewSchema(fields, nil), nil
 }
 
+// Declared implements decode.Declarer.
+func (d *decoder) Declared() *arrow.Schema {
+	p := d.seen
+	if p == nil {
+		return nil
+	}
+	if p.declared == nil {
+		p.declared = arrow.NewSchema(possible(p.root), nil)
+	}
+	return p.declared
+}
+
+// possible gives the columns of the fields of a record, without those that no column can hold.
+func possible(root *node) (out []arrow.Field) {
+	for _, f := range root.fields {
+		if (widths{}).of(f.typ) > maxColumns {
+			continue
+		}
+		if t, err := typeOf(f.typ, []*node{root}, f.name); err == nil && t != nil {
+			out = append(out, arrow.Field{Name: f.name, Type: t, Nullable: true})
+		}
+	}
+	return out
+}
+
 // maxColumns bounds the columns at any depth: types that are used twice by each other are exponentially many (I8).
 const maxColumns = 100_000
 

@@ -3,6 +3,8 @@ package avro
 import (
 	"fmt"
 
+	"github.com/apache/arrow-go/v18/arrow"
+
 	"github.com/ledgerlake/ledgerlake/decode"
 	"github.com/ledgerlake/ledgerlake/decode/sink"
 )
@@ -58,8 +60,10 @@ type instr struct {
 
 // program writes messages of one schema into the columns.
 type program struct {
-	steps []instr
-	bad   *decode.Error // the schema does not go with the table: so is each message of it
+	steps    []instr
+	bad      *decode.Error // the schema does not go with the table: so is each message of it
+	root     *node
+	declared *arrow.Schema // by root, once somebody has asked
 }
 
 // compiler resolves the schema of a writer against the columns.
@@ -76,7 +80,7 @@ type compiler struct {
 func compile(root *node, fields []*sink.Sink) *program {
 	c := &compiler{sizes: sizes{}, skips: map[*node]int{}}
 	if bad := c.record(root, fields, ""); bad != nil {
-		return &program{bad: bad}
+		return &program{bad: bad, root: root}
 	}
 	end := c.emit(instr{op: opJump})
 	for len(c.queued) > 0 {
@@ -90,7 +94,7 @@ func compile(root *node, fields []*sink.Sink) *program {
 	for _, at := range c.calls {
 		c.steps[at].a = c.skips[c.steps[at].callee]
 	}
-	return &program{steps: c.steps}
+	return &program{steps: c.steps, root: root}
 }
 
 func (c *compiler) emit(i instr) int {

@@ -17,6 +17,7 @@ var (
 	_ decode.FieldReader = (*rawDecoder)(nil)
 	_ decode.FieldReader = (*singleDecoder)(nil)
 	_ decode.FieldReader = (*containerDecoder)(nil)
+	_ decode.Declarer    = (*decoder)(nil)
 )
 
 // fields gives fields of messages as JSON: they are decoded into columns as those of a new table would be, of each

@@ -47,6 +47,9 @@ type gunzip struct {
 	z inflater
 }
 
+// Inner is the decoder of what is compressed.
+func (g *gunzip) Inner() decode.Decoder { return g.Decoder }
+
 func (g *gunzip) Append(value []byte) error {
 	if value == nil {
 		return g.Decoder.Append(nil)

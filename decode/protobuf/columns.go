@@ -43,6 +43,25 @@ func columns(m pr.MessageDescriptor) (*arrow.Schema, error) {
 	return arrow.NewSchema(fields, nil), nil
 }
 
+// Declared implements decode.Declarer.
+func (d *decoder) Declared() *arrow.Schema {
+	p := d.seen
+	if p == nil {
+		return nil
+	}
+	if p.declared == nil {
+		var columns []arrow.Field
+		for i := range p.message.Fields().Len() {
+			f := p.message.Fields().Get(i)
+			if t, err := fieldType(f, []pr.FullName{p.message.FullName()}, string(f.Name())); err == nil {
+				columns = append(columns, arrow.Field{Name: string(f.Name()), Type: t, Nullable: true})
+			}
+		}
+		p.declared = arrow.NewSchema(columns, nil)
+	}
+	return p.declared
+}
+
 func under(path, name string) string {
 	if path == "" {
 		return name

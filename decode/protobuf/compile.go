@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	pr "google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/ledgerlake/ledgerlake/decode"
@@ -70,6 +71,9 @@ type plan struct {
 	leaves int          // cells of them
 	gen    uint64
 	bad    *decode.Error // the schema does not go with the table
+
+	message  pr.MessageDescriptor // of the plan of a row
+	declared *arrow.Schema        // by message, once somebody has asked
 }
 
 // maxDense is the length of the table of fields by number; higher numbers are looked up in a map.
@@ -79,8 +83,9 @@ const maxDense = 512
 func compile(m pr.MessageDescriptor, fields []*sink.Sink) *plan {
 	p, bad := newPlan(m, fields, "")
 	if bad != nil {
-		return &plan{bad: bad}
+		p = &plan{bad: bad}
 	}
+	p.message = m
 	return p
 }
 

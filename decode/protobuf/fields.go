@@ -15,6 +15,7 @@ import (
 var (
 	_ decode.FieldReader = (*plainDecoder)(nil)
 	_ decode.FieldReader = (*registeredDecoder)(nil)
+	_ decode.Declarer    = (*decoder)(nil)
 )
 
 // fields gives fields of messages as JSON: they are decoded into columns as those of a new table would be, of each

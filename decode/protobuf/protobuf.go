@@ -25,11 +25,13 @@ import (
 // decoder is the part that both framings share.
 type decoder struct {
 	*sink.Batch
-	err *decode.Error
+	err  *decode.Error
+	seen *plan // of the last message
 }
 
 // append decodes value[at:] by a plan.
 func (d *decoder) append(p *plan, value []byte, at int) error {
+	d.seen = p
 	if p.bad != nil {
 		bad := *p.bad
 		bad.Pos = at

@@ -139,6 +139,9 @@ type decoder struct {
 // maxVersions bounds what one decoder remembers (I8).
 const maxVersions = 1000
 
+// Inner is the decoder of framed values.
+func (d *decoder) Inner() decode.Decoder { return d.inner }
+
 // Begin implements decode.RecordDecoder.
 func (d *decoder) Begin(int32, record.BatchHeader) {}
 

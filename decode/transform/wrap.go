@@ -171,6 +171,9 @@ func (n *node) roots(into map[string]bool) (whole bool) {
 	return whole
 }
 
+// Inner is the decoder of the columns that the Spec leaves alone.
+func (b *beside) Inner() decode.Decoder { return b.Decoder }
+
 // Begin implements decode.RecordDecoder.
 func (b *beside) Begin(partition int32, batch record.BatchHeader) { b.record.Begin(partition, batch) }
 
