@@ -12,6 +12,7 @@
 //	func-size         no function is longer than 120 lines, tests excepted
 //	no-sleep          no test sleeps, outside of test/
 //	invariants        each of I1 to I8 is cited by a test
+//	test-names        each test that a page names as proof exists
 //	ascii             sources are ASCII
 //	local-paths       no tracked file names a machine's path or a package registry's host
 //

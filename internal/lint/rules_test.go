@@ -69,6 +69,9 @@ func TestRulesFindTheirFaults(t *testing.T) {
 		{"registry", inFile(checkPlaces, "Makefile", "GOPROXY=https://proxy"+".golang.org\n"), 1},
 		{"no registry", inFile(checkPlaces, "go.mod", "require golang.org/x/sync v0.25.0\n"), 0},
 
+		{"a test that is not there", checkTestNames([]*source{newSource("docs/a.md", "see `TestGone` and `TestHere`, `Testing`\n"), newSource("a_test.go", "package a\nfunc TestHere(t *testing.T) {}\n")}), 1},
+		{"a helper is no test", checkTestNames([]*source{newSource("docs/a.md", "`TestX`\n"), newSource("a.go", "package a\nfunc TestX() {}\n")}), 1},
+
 		{"exception of no rule", inFile(checkExceptions, "a.go", "//house:allow sloth: tired\n"), 1},
 		{"exception of no reason", inFile(checkExceptions, "a.go", "//house:allow ascii\n"), 1},
 		{"good exception", inFile(checkExceptions, "a.go", "//house:allow ascii: the test is about it\n"), 0},

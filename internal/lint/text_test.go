@@ -95,3 +95,36 @@ func TestExceptionsHaveReasons(t *testing.T) {
 		}
 	}
 }
+
+var (
+	testName = regexp.MustCompile("`(Test[A-Z0-9][A-Za-z0-9]*)`")
+	testFunc = regexp.MustCompile(`(?m)^func (Test[A-Z0-9][A-Za-z0-9]*)\(`)
+)
+
+// checkTestNames finds tests that a page names as proof and that are not there.
+func checkTestNames(sources []*source) (found []finding) {
+	have := map[string]bool{}
+	for _, s := range sources {
+		if s.isTest() {
+			for _, m := range testFunc.FindAllStringSubmatch(s.text, -1) {
+				have[m[1]] = true
+			}
+		}
+	}
+	for _, s := range sources {
+		if path.Ext(s.path) != ".md" {
+			continue
+		}
+		for i, line := range s.lines() {
+			for _, m := range testName.FindAllStringSubmatch(line, -1) {
+				if !have[m[1]] {
+					found = append(found, finding{"test-names", fmt.Sprintf("%s:%d", s.path, i+1), "there is no test " + m[1],
+						"Name the test that shows it now, or write one; without a proof say so"})
+				}
+			}
+		}
+	}
+	return found
+}
+
+func TestPagesNameTestsThatExist(t *testing.T) { report(t, checkTestNames(load(t).sources)) }
