@@ -17,6 +17,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/broker/kafka"
 	"github.com/ledgerlake/ledgerlake/reader"
 	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/table"
 )
 
 const demoTopic = "shop_events"
@@ -186,9 +187,9 @@ func (d *demo) logged(ctx context.Context) (int64, error) {
 
 // replay reads over the seam while more events come, then compares counts.
 func (d *demo) replay(ctx context.Context) error {
-	t, ok := d.engine.tierers.table(demoTopic)
-	if !ok {
-		return errors.New("no table was made: events came too slowly; try a longer --length")
+	t, err := d.table(ctx)
+	if err != nil {
+		return err
 	}
 	live := make(chan error, 1)
 	go func() { live <- d.produce(ctx, 2*time.Second, false) }()
@@ -219,6 +220,21 @@ func (d *demo) replay(ctx context.Context) error {
 	}
 	d.say("   They are equal.")
 	return nil
+}
+
+// table waits for the topic's table, which is made of the first events.
+func (d *demo) table(ctx context.Context) (*table.Table, error) {
+	for start := time.Now(); time.Since(start) < time.Minute; {
+		if t, ok := d.engine.tierers.table(demoTopic); ok {
+			return t, nil
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return nil, errors.New("no table was made within a minute: what went wrong stands above")
 }
 
 // counted is what a read gave.

@@ -240,3 +240,11 @@ func TestErrorsAreOneClearLine(t *testing.T) {
 		})
 	}
 }
+
+// The demo runs from its start to equal counts, with nothing else installed.
+func TestDemo(t *testing.T) {
+	out := string(harness.Run(t, nil, "demo", "--dir", filepath.Join(t.TempDir(), "demo"), "--length", "1s", "--rate", "8000"))
+	if !strings.Contains(out, "They are equal.") || !strings.Contains(out, "left the table for the log") {
+		t.Errorf("the demo says\n%s", out)
+	}
+}

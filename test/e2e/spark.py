@@ -267,6 +267,9 @@ class Engine:
             frame = frame.where({"=": column == want, ">=": column >= want, "<=": column <= want}[where["op"]])
         return [r[0] for r in frame.select("id").collect()]
 
+    def select(self, path, where):
+        return [r[0] for r in self.frame(path).where(where).select("id").collect()]
+
 
 def property(spark, file):
     from property import answer
