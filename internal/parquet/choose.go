@@ -6,15 +6,19 @@ const (
 	sampleLeast  = 64
 )
 
+// longBytes is from how many bytes a value on, in the mean, the lengths of a page go in front of its values: those can then
+// be read without a copy of each.
+const longBytes = 64
+
 // choose decides how the pages to come are encoded, by the values of this one. A chunk whose dictionary has
 // become too large goes on without: its earlier pages keep their numbers.
 func (c *column) choose() {
-	if c.encoding == encDictionary {
-		c.encoding = encPlain
-		return
-	}
+	full := c.encoding == encDictionary
 	c.encoding = encPlain
-	if c.values < sampleLeast {
+	if c.kind == kindBytes && c.values > 0 && c.size() >= longBytes*c.values {
+		c.encoding = encDeltaLength
+	}
+	if full || c.values < sampleLeast {
 		return
 	}
 	switch c.kind {

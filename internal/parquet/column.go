@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 )
@@ -15,10 +16,11 @@ var ErrTooLarge = errors.New("parquet: value too large")
 
 // Encodings and page types of the format.
 const (
-	encPlain      = 0
-	encRLE        = 3
-	encDelta      = 5
-	encDictionary = 8
+	encPlain       = 0
+	encRLE         = 3
+	encDelta       = 5
+	encDeltaLength = 6
+	encDictionary  = 8
 
 	dataPage       = 0
 	dictionaryPage = 2
@@ -31,8 +33,9 @@ const (
 	pageRows  = 8 << 10
 )
 
-// headroom is kept free in front of plain values, so that short levels need no copy of the values.
-const headroom = 16
+// headroom is kept free in front of plain values, so that short levels, and the lengths of long values, need no copy of
+// the values.
+const headroom = 512
 
 // column writes the chunks of one leaf.
 type column struct {
@@ -69,8 +72,8 @@ type column struct {
 type pending struct {
 	def   []uint8
 	rep   []uint8
-	plain []byte  // headroom, then values as PLAIN has them; booleans as a byte each
-	i32   []int32 // or these
+	plain []byte  // headroom, then values as PLAIN has them; booleans as a byte each, of an opaque column no lengths
+	i32   []int32 // or these; the lengths of an opaque column
 	i64   []int64
 }
 
@@ -209,7 +212,7 @@ func (c *column) flush() error {
 	if c.encoding < 0 || c.encoding == encDictionary && c.dict.full() {
 		c.choose()
 	}
-	if kept := c.encoding; kept == encDelta && c.values == 0 {
+	if kept := c.encoding; (kept == encDelta || kept == encDeltaLength) && c.values == 0 {
 		// Spark fails when it skips rows of a page of differences that has no value.
 		c.encoding = encPlain
 		defer func() { c.encoding = kept }()
@@ -260,9 +263,20 @@ func (c *column) encode() []byte {
 		c.boundCodes()
 		c.page = c.appendCodes(c.page)
 		return c.page
-	case c.kind == kindBytes && !c.opaque:
+	case c.kind == kindBytes && c.opaque:
+		return c.encodeOpaque()
+	case c.kind == kindBytes:
 		c.boundBytes()
 	}
+	if c.encoding == encDeltaLength {
+		c.page = c.appendLengths(c.page)
+		return c.page
+	}
+	return c.joined()
+}
+
+// joined gives page and the values behind it.
+func (c *column) joined() []byte {
 	if n := len(c.page); n <= headroom {
 		copy(c.plain[headroom-n:], c.page)
 		return c.plain[headroom-n:]
@@ -278,6 +292,36 @@ func (c *column) boundBytes() {
 		c.of.bytes(rest[4:n], c.opts.KeepBytes)
 		rest = rest[n:]
 	}
+}
+
+func (c *column) encodeOpaque() []byte {
+	if c.encoding == encDeltaLength {
+		c.page = appendDelta(c.page, c.i32)
+		return c.joined()
+	}
+	values := c.plain[headroom:]
+	for _, n := range c.i32 {
+		c.page = append(binary.LittleEndian.AppendUint32(c.page, uint32(n)), values[:n]...)
+		values = values[n:]
+	}
+	return c.page
+}
+
+// appendLengths writes byte strings with the lengths of all in front.
+func (c *column) appendLengths(dst []byte) []byte {
+	values := c.plain[headroom:]
+	c.idx = c.idx[:0]
+	for rest := values; len(rest) > 0; {
+		n := binary.LittleEndian.Uint32(rest)
+		c.idx = append(c.idx, int32(n))
+		rest = rest[4+n:]
+	}
+	dst = slices.Grow(appendDelta(dst, c.idx), len(values)-4*len(c.idx))
+	for _, n := range c.idx {
+		dst = append(dst, values[4:4+n]...)
+		values = values[4+n:]
+	}
+	return dst
 }
 
 // boundCodes looks at each value of the page once, however often it is there.

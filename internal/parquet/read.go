@@ -45,19 +45,11 @@ type GroupReader struct {
 // by any later call, says that the file has something that only that reader knows; then nothing was lost, since a
 // batch comes whole or not at all.
 func OpenGroup(src Source, footer *metadata.FileMetaData, manifest *pqarrow.SchemaManifest, group int, fields []int, opts ReadOptions) (*GroupReader, error) {
-	if footer.WriterVersion().LessThan(metadata.Parquet816FixedVersion) {
-		return nil, unsupported("chunks of %s, which are longer than they say", footer.GetCreatedBy())
+	o, err := newOpener(src, footer, group, opts)
+	if err != nil {
+		return nil, err
 	}
-	mem, ok := opts.Allocator.(allocator)
-	if !ok {
-		mem = clean{opts.Allocator}
-		if opts.Allocator == nil {
-			mem = clean{memory.DefaultAllocator}
-		}
-	}
-	rg := footer.RowGroup(group)
-	o := opener{src: src, footer: footer, rg: rg, group: group, mem: mem, opts: opts}
-	g := &GroupReader{rows: rg.NumRows(), most: 1 << 20}
+	g := &GroupReader{rows: o.rg.NumRows(), most: 1 << 20}
 	g.begin = func() (*GroupReader, error) { return OpenGroup(src, footer, manifest, group, fields, opts) }
 	out := make([]arrow.Field, 0, len(fields))
 	for _, i := range fields {
@@ -80,6 +72,20 @@ type opener struct {
 	mem    allocator
 	opts   ReadOptions
 	leaves []*leafReader
+}
+
+func newOpener(src Source, footer *metadata.FileMetaData, group int, opts ReadOptions) (*opener, error) {
+	if footer.WriterVersion().LessThan(metadata.Parquet816FixedVersion) {
+		return nil, unsupported("chunks of %s, which are longer than they say", footer.GetCreatedBy())
+	}
+	mem, ok := opts.Allocator.(allocator)
+	if !ok {
+		mem = clean{opts.Allocator}
+		if opts.Allocator == nil {
+			mem = clean{memory.DefaultAllocator}
+		}
+	}
+	return &opener{src: src, footer: footer, rg: footer.RowGroup(group), group: group, mem: mem, opts: opts}, nil
 }
 
 func (o *opener) node(sf *pqarrow.SchemaField) (*node, error) {
@@ -153,42 +159,51 @@ func retyped(f *arrow.Field, t arrow.DataType) arrow.Field {
 }
 
 func (o *opener) leaf(sf *pqarrow.SchemaField) (*leafReader, error) {
-	desc := o.footer.Schema.Column(sf.ColIndex)
-	chunk, err := o.rg.ColumnChunk(sf.ColIndex)
+	l := &leafReader{}
+	if err := o.chunk(l, sf.ColIndex); err != nil {
+		return nil, err
+	}
+	if err := l.physical(o.footer.Schema.Column(sf.ColIndex), o.typeOf(sf)); err != nil {
+		return nil, err
+	}
+	o.leaves = append(o.leaves, l)
+	return l, nil
+}
+
+// chunk sets where a leaf's pages are and what memory it has.
+func (o *opener) chunk(l *leafReader, column int) error {
+	desc := o.footer.Schema.Column(column)
+	chunk, err := o.rg.ColumnChunk(column)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	l := &leafReader{slots: chunk.NumValues(), dict: dictionary{mem: o.mem}}
-	l.name = desc.Path()
-	if def, rep := desc.MaxDefinitionLevel(), desc.MaxRepetitionLevel(); def > 100 || rep > 100 {
-		return nil, unsupported("column %q of %d levels", l.name, def)
-	} else {
-		l.maxDef, l.maxRep = uint8(def), uint8(rep)
+	l.slots, l.dict.mem, l.name = chunk.NumValues(), o.mem, desc.Path()
+	def, rep := desc.MaxDefinitionLevel(), desc.MaxRepetitionLevel()
+	if def > 100 || rep > 100 {
+		return unsupported("column %q of %d levels", l.name, def)
 	}
-	if err := l.physical(desc, o.typeOf(sf)); err != nil {
-		return nil, err
-	}
+	l.maxDef, l.maxRep = uint8(def), uint8(rep)
 	start := chunk.DataPageOffset()
 	if chunk.HasDictionaryPage() && chunk.DictionaryPageOffset() > 0 {
 		start = min(start, chunk.DictionaryPageOffset())
 	}
 	size := chunk.TotalCompressedSize()
 	if start < 0 || size < 0 || start > 1<<62 || size > 1<<62 || l.slots < 0 {
-		return nil, damaged("column %q has a chunk of %d values, %d bytes at %d", l.name, l.slots, size, start)
+		return damaged("column %q has a chunk of %d values, %d bytes at %d", l.name, l.slots, size, start)
 	}
 	codec := Codec(chunk.Compression())
 	switch codec {
 	case Uncompressed, Snappy, Gzip, Zstd, LZ4, LZ4Raw:
 	default:
-		return nil, unsupported("%s", codec)
+		return unsupported("%s", codec)
 	}
 	l.pages = pages{src: o.src, at: start, end: start + size, ahead: size, codec: codec, mem: o.mem}
 	if o.opts.Ahead > 0 {
 		l.pages.ahead = o.opts.Ahead
 	}
 	if o.opts.Index != nil && l.maxRep == 0 {
-		if l.inFile, err = o.opts.Index.places(o.group, sf.ColIndex); err != nil {
-			return nil, err
+		if l.inFile, err = o.opts.Index.places(o.group, column); err != nil {
+			return err
 		}
 		if l.inFile != nil && l.slots != o.rg.NumRows() {
 			l.inFile = nil
@@ -201,12 +216,11 @@ func (o *opener) leaf(sf *pqarrow.SchemaField) (*leafReader, error) {
 		g.mem = o.mem
 	}
 	l.density = float64(max(0, chunk.TotalUncompressedSize())) / float64(max(1, o.rg.NumRows()))
-	o.leaves = append(o.leaves, l)
-	return l, nil
+	return nil
 }
 
-// physical sets how values stand in the file and what becomes of them.
-func (l *leafReader) physical(desc *schema.Column, typ arrow.DataType) error {
+// setWidth sets how values stand in the file.
+func (l *leafReader) setWidth(desc *schema.Column) {
 	l.kind = kind(desc.PhysicalType())
 	switch desc.PhysicalType() {
 	case arrowparquet.Types.Boolean:
@@ -220,6 +234,11 @@ func (l *leafReader) physical(desc *schema.Column, typ arrow.DataType) error {
 	case arrowparquet.Types.FixedLenByteArray:
 		l.width = desc.TypeLength()
 	}
+}
+
+// physical sets how values stand in the file and what becomes of them.
+func (l *leafReader) physical(desc *schema.Column, typ arrow.DataType) error {
+	l.setWidth(desc)
 	ok := false
 	switch t := typ.(type) {
 	case *arrow.StringType, *arrow.BinaryType:

@@ -24,8 +24,16 @@ func (l *leafReader) decodeBytes(n int) error {
 	return l.sharedBytes(ends)
 }
 
-// short is the length up to which a value is copied with as many bytes as fit in two registers, whatever it has.
-const short = overread
+// short is the length up to which a value is copied in pieces of the size of two registers, the last one with what lies
+// behind the value.
+const short = 4 * overread
+
+// copyShort copies the first size bytes, and fewer than overread more.
+func copyShort(dst, src []byte, size int) {
+	for at := 0; at < size; at += overread {
+		*(*[overread]byte)(dst[at:]) = *(*[overread]byte)(src[at:])
+	}
+}
 
 // plainBytes reads strings that each have their length in front.
 func (l *leafReader) plainBytes(ends []int32) error {
@@ -47,8 +55,8 @@ func (l *leafReader) plainBytes(ends []int32) error {
 		if p += 4; size > len(src)-p {
 			return damaged("column %q: a value of %d bytes where its page has %d", l.name, size, len(src)-p)
 		}
-		if size <= short && p+short <= len(wide) {
-			*(*[short]byte)(dst[n:]) = *(*[short]byte)(wide[p:])
+		if size <= short && p+size+overread <= len(wide) {
+			copyShort(dst[n:], wide[p:], size)
 		} else {
 			copy(dst[n:], src[p:p+size])
 		}
@@ -87,7 +95,7 @@ func (l *leafReader) lookBytes(ends []int32) error {
 		for i, x := range codes {
 			at := places[x]
 			if at.size <= short {
-				*(*[short]byte)(dst[n:]) = *(*[short]byte)(src[at.at:])
+				copyShort(dst[n:], src[at.at:], int(at.size))
 			} else {
 				copy(dst[n:], src[at.at:at.at+at.size])
 			}
@@ -115,10 +123,14 @@ func (l *leafReader) lengthBytes(ends []int32) error {
 			total += int(size)
 			ends[i] = int32(n + total)
 		}
-		if err := l.data.room(total); err != nil {
-			return err
+		if l.inPlace {
+			l.data.b = l.data.b[:n+total]
+		} else {
+			if err := l.data.room(total); err != nil {
+				return err
+			}
+			l.data.b = append(l.data.b, l.body[:total]...)
 		}
-		l.data.b = append(l.data.b, l.body[:total]...)
 		l.body = l.body[total:]
 		ends = ends[len(sizes):]
 	}

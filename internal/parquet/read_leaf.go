@@ -9,7 +9,6 @@ import (
 // Encodings that are read beside those that are written.
 const (
 	encPlainDictionary = 2 // the old name of encDictionary
-	encDeltaLength     = 6
 	encDeltaBytes      = 7
 	encSplit           = 9
 )
@@ -26,7 +25,8 @@ type leafReader struct {
 	dict    dictionary
 
 	// The page that is being read.
-	left     int // slots of it still to read
+	left     int  // slots of it still to read
+	inPlace  bool // body lies where its values belong in data
 	defs     hybrid
 	reps     hybrid
 	encoding int64
@@ -36,6 +36,8 @@ type leafReader struct {
 	delta    deltaReader // numbers, lengths, or lengths of what is shared with the value before
 	suffix   deltaReader
 	prev     []byte // the value before
+	front    []byte // what stands in front of the values of a page that was read straight
+	kept     []byte // what it lay over
 
 	// Levels of a repeated leaf that were decoded and not used.
 	waiting struct {
@@ -44,6 +46,7 @@ type leafReader struct {
 	}
 
 	// The batch. Levels are explicit only where they are not all maxDef; those of a repeated leaf always are.
+	want     int // slots still to read; 0 where that is not known
 	count    int // slots
 	explicit bool
 	def, rep []uint8
@@ -97,7 +100,9 @@ func (l *leafReader) read(n int) error {
 	}
 	for n > 0 {
 		if l.left == 0 {
-			if _, err := l.nextPage(0); err != nil {
+			l.want = n
+			_, err := l.nextPage(0)
+			if l.want = 0; err != nil {
 				return err
 			}
 		}
@@ -344,18 +349,24 @@ func (l *leafReader) nextPage(skip int) (passed int, err error) {
 }
 
 func (l *leafReader) openPage(h *pageHeader) error {
+	packed, err := l.pages.take(h)
+	if err != nil {
+		return err
+	}
+	if done, err := l.straight(h, packed); done || err != nil {
+		return err
+	}
 	var defs, reps, body []byte
-	var err error
 	if h.typ == dataPageV2 {
 		if h.defs < 0 || h.reps < 0 || h.defs > h.packed || h.reps > h.packed-h.defs {
 			return damaged("column %q: a page of %d bytes with levels of %d and %d", l.name, h.packed, h.reps, h.defs)
 		}
-		if body, err = l.pages.data(h, h.defs+h.reps); err != nil {
+		if body, err = l.pages.unfold(h, packed, h.defs+h.reps); err != nil {
 			return err
 		}
 		reps, defs, body = body[:h.reps], body[h.reps:h.reps+h.defs], body[h.reps+h.defs:]
 	} else {
-		if body, err = l.pages.data(h, 0); err != nil {
+		if body, err = l.pages.unfold(h, packed, 0); err != nil {
 			return err
 		}
 		if l.maxRep > 0 && h.reps != encRLE || l.maxDef > 0 && h.defs != encRLE {

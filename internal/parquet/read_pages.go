@@ -133,8 +133,8 @@ func (p *pages) skip(h *pageHeader) {
 	p.at += h.packed - n // beyond the end is noticed by the next read
 }
 
-// data gives the bytes of the page of a header, good until the next call. The first plain ones are not compressed.
-func (p *pages) data(h *pageHeader, plain int64) ([]byte, error) {
+// take gives the bytes of the page of a header as they stand in the file, good until more are read.
+func (p *pages) take(h *pageHeader) ([]byte, error) {
 	if err := p.more(h.packed); err != nil {
 		return nil, err
 	}
@@ -143,6 +143,14 @@ func (p *pages) data(h *pageHeader, plain int64) ([]byte, error) {
 	if h.checked && crc32.ChecksumIEEE(packed) != uint32(h.crc) {
 		return nil, damaged("a page has checksum %08x, its header says %08x", crc32.ChecksumIEEE(packed), uint32(h.crc))
 	}
+	if h.raw > plausiblePage && h.raw > mostRatio*h.packed {
+		return nil, damaged("a page of %d bytes that says it unfolds to %d", h.packed, h.raw)
+	}
+	return packed, nil
+}
+
+// unfold gives the bytes of a page, good until the next call. The first plain ones are not compressed.
+func (p *pages) unfold(h *pageHeader, packed []byte, plain int64) ([]byte, error) {
 	if plain > h.packed || plain > h.raw {
 		return nil, damaged("a page of %d bytes with levels of %d", h.packed, plain)
 	}
@@ -151,9 +159,6 @@ func (p *pages) data(h *pageHeader, plain int64) ([]byte, error) {
 			return nil, damaged("an uncompressed page of %d bytes whose header says %d", h.packed, h.raw)
 		}
 		return packed, nil
-	}
-	if h.raw > plausiblePage && h.raw > mostRatio*h.packed {
-		return nil, damaged("a page of %d bytes that says it unfolds to %d", h.packed, h.raw)
 	}
 	if int64(cap(p.body)) < h.raw+overread {
 		p.mem.Free(p.body)

@@ -11,7 +11,7 @@ func (l *leafReader) openValues(encoding int64, body []byte) (err error) {
 	if encoding == encPlainDictionary {
 		encoding = encDictionary
 	}
-	l.encoding, l.body, l.bit, l.codes = encoding, body, 0, hybrid{} // a page without a byte has no codes of the one before
+	l.encoding, l.body, l.inPlace, l.bit, l.codes = encoding, body, false, 0, hybrid{} // a page without a byte has no codes of the one before
 	l.delta, l.suffix, l.prev = deltaReader{group: l.delta.group[:0]}, deltaReader{group: l.suffix.group[:0]}, l.prev[:0]
 	integer := l.kind == kindInt32 || l.kind == kindInt64
 	switch {
@@ -214,7 +214,11 @@ func (l *leafReader) loadDictionary(h *pageHeader) error {
 	if h.encoding != encPlain && h.encoding != encPlainDictionary {
 		return unsupported("a dictionary of encoding %d", h.encoding)
 	}
-	body, err := l.pages.data(h, 0)
+	packed, err := l.pages.take(h)
+	if err != nil {
+		return err
+	}
+	body, err := l.pages.unfold(h, packed, 0)
 	if err != nil {
 		return err
 	}

@@ -192,6 +192,13 @@ func (c *column) gatherBytes(a arrow.Array, p *picked) error {
 		}
 		return nil
 	}
+	if c.opaque {
+		c.plain = append(c.plain, data[offsets[p.from]:offsets[p.to]]...)
+		for i := p.from; i < p.to; i++ {
+			c.i32 = append(c.i32, offsets[i+1]-offsets[i])
+		}
+		return nil
+	}
 	c.plain = slices.Grow(c.plain, int(offsets[p.to]-offsets[p.from])+4*(p.to-p.from))
 	for i := p.from; i < p.to; i++ {
 		c.appendBytes(data[offsets[i]:offsets[i+1]])
@@ -200,6 +207,10 @@ func (c *column) gatherBytes(a arrow.Array, p *picked) error {
 }
 
 func (c *column) appendBytes(v []byte) {
+	if c.opaque {
+		c.plain, c.i32 = append(c.plain, v...), append(c.i32, int32(len(v)))
+		return
+	}
 	c.plain = append(binary.LittleEndian.AppendUint32(c.plain, uint32(len(v))), v...)
 }
 
