@@ -226,5 +226,6 @@ type actions struct {
 	sidecars   []Sidecar
 	v2         bool              // has a checkpointMetadata
 	unread     int64             // about how many files were left out
+	expected   int               // about how many adds will come, this piece's among them; 0: not known
 	sum        [sha256.Size]byte // of the commit's bytes; set for the last one of a read, which becomes the head
 }

@@ -22,7 +22,7 @@ func (a *actions) rowReader(c *parquetColumn, in *interner) func() error {
 				return nil
 			}
 			gone, _ := removed.bool()
-			a.domains = append(a.domains, DomainMetadata{Domain: domain.text(), Configuration: conf.text(), Removed: gone})
+			a.domains = append(a.domains, DomainMetadata{Domain: domain.kept(), Configuration: conf.kept(), Removed: gone})
 			return nil
 		}
 	case "sidecar":
@@ -32,7 +32,7 @@ func (a *actions) rowReader(c *parquetColumn, in *interner) func() error {
 				return nil
 			}
 			n, _ := size.int()
-			a.sidecars = append(a.sidecars, Sidecar{Path: path.text(), SizeInBytes: n})
+			a.sidecars = append(a.sidecars, Sidecar{Path: path.kept(), SizeInBytes: n})
 			return nil
 		}
 	}
@@ -52,8 +52,8 @@ func (a *actions) addReader(c *parquetColumn, in *interner) func() error {
 			return nil
 		}
 		x := a.addSlot()
-		x.Path, x.PartitionValues, x.Stats, x.DeletionVector = path.text(), in.values(values.get()), stats.text(), dv()
-		x.BaseRowID, x.DefaultRowCommitVersion, x.ClusteringProvider = base.intPtr(), commit.intPtr(), provider.text()
+		x.Path, x.PartitionValues, x.Stats, x.DeletionVector = path.text(), values.shared(in), stats.text(), dv()
+		x.BaseRowID, x.DefaultRowCommitVersion, x.ClusteringProvider = base.intPtr(), commit.intPtr(), provider.kept()
 		x.Size, _ = size.int()
 		x.ModificationTime, _ = modified.int()
 		x.DataChange, _ = change.bool()
@@ -78,7 +78,7 @@ func (a *actions) removeReader(c *parquetColumn, in *interner) func() error {
 		if !path.ok() {
 			return nil
 		}
-		x := Remove{Path: path.text(), DeletionTimestamp: deleted.intPtr(), PartitionValues: in.values(values.get()), Size: size.intPtr(),
+		x := Remove{Path: path.text(), DeletionTimestamp: deleted.intPtr(), PartitionValues: values.shared(in), Size: size.intPtr(),
 			DeletionVector: dv(), BaseRowID: base.intPtr(), DefaultRowCommitVersion: commit.intPtr()}
 		x.DataChange, _ = change.bool()
 		if v, ok := extended.bool(); ok {
@@ -95,7 +95,7 @@ func dvReader(c *parquetColumn) func() *DeletionVector {
 		if !kind.ok() {
 			return nil
 		}
-		d := &DeletionVector{StorageType: kind.text(), PathOrInlineDV: path.text(), MaxRowIndex: last.intPtr()}
+		d := &DeletionVector{StorageType: kind.kept(), PathOrInlineDV: path.kept(), MaxRowIndex: last.intPtr()}
 		if v, ok := offset.int(); ok {
 			off := int32(v)
 			d.Offset = &off
@@ -117,7 +117,7 @@ func (a *actions) txnReader(c *parquetColumn) func() error {
 		if !ok {
 			return errors.New("txn without version")
 		}
-		a.txns = append(a.txns, Txn{AppID: app.text(), Version: v, LastUpdated: updated.intPtr()})
+		a.txns = append(a.txns, Txn{AppID: app.kept(), Version: v, LastUpdated: updated.intPtr()})
 		return nil
 	}
 }
@@ -133,8 +133,8 @@ func (a *actions) metadataReader(c *parquetColumn) func() error {
 		if a.metadata != nil {
 			return errors.New("second metaData action")
 		}
-		a.metadata = &Metadata{ID: id.text(), Name: name.text(), Description: description.text(), SchemaString: schema.text(),
-			Format: Format{Provider: provider.text(), Options: options.plain()}, PartitionColumns: partitions.list(),
+		a.metadata = &Metadata{ID: id.kept(), Name: name.kept(), Description: description.kept(), SchemaString: schema.kept(),
+			Format: Format{Provider: provider.kept(), Options: options.plain()}, PartitionColumns: partitions.list(),
 			Configuration: conf.plain(), CreatedTime: created.intPtr()}
 		a.metadata.normalize()
 		return nil

@@ -7,15 +7,20 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/apache/arrow-go/v18/parquet/schema"
+
+	ourparquet "github.com/ledgerlake/ledgerlake/internal/parquet"
 )
 
 // Checkpoints are read leaf by leaf, from levels and values, and not through Arrow arrays: the nested reader of
 // the Parquet library starts goroutines whose panics on hostile bytes nobody can catch, and it insists on names
-// inside maps and lists that writers do not agree on.
+// inside maps and lists that writers do not agree on. Levels and values come from our own decoder, or from the library where
+// that does not know what a chunk has.
 
+// leafBatch is how many rows are decoded at once.
 const leafBatch = 1024
 
 // parquetLeaf reads one leaf column row by row.
@@ -23,16 +28,23 @@ type parquetLeaf struct {
 	index        int
 	desc         *schema.Column
 	name         string // path below the action column; maps end in #key and #value, lists in #element
-	maxDef       int16
-	groupDef     int16 // level from which the action itself is there
-	containerDef int16 // level from which the map or list is there
-	repeatDef    int16 // level from which it has an entry; 0 for flat columns
+	maxDef       uint8
+	groupDef     uint8 // level from which the action itself is there
+	containerDef uint8 // level from which the map or list is there
+	repeatDef    uint8 // level from which it has an entry; 0 for flat columns
 
-	chunk     file.ColumnChunkReader
-	def, rep  []int16
-	n, pos    int // levels in the batch
-	value     int // next value in the batch
-	texts     []parquet.ByteArray
+	group     *file.RowGroupReader
+	given     int                    // rows of it that were passed
+	own       *ourparquet.LeafReader // batches are whole rows then
+	chunk     file.ColumnChunkReader // else
+	wide      [2][]int16             // levels as the chunk gives them
+	full      []uint8                // levels of a batch without nulls
+	def, rep  []uint8
+	n, pos    int                 // levels in the batch
+	value     int                 // next value in the batch
+	data      []byte              // texts of the own reader, good for a batch
+	ends      []int32             // of them, behind a zero
+	texts     []parquet.ByteArray // those of the library, for ever
 	fixed     []parquet.FixedLenByteArray
 	longs     []int64
 	ints      []int32
@@ -42,7 +54,7 @@ type parquetLeaf struct {
 	times     []parquet.Int96
 	have      bool  // the current row has a value (flat columns)
 	at        int   // its place in the batch
-	level     int16 // the current row's first definition level
+	level     int16 // the current row's first definition level; -1 when the column is absent
 	items     []leafItem
 	available bool
 }
@@ -55,17 +67,17 @@ type leafItem struct {
 
 // newLeaf describes a column, or says that it has a shape that no action has.
 func newLeaf(index int, desc *schema.Column) (*parquetLeaf, bool) {
-	if desc.MaxRepetitionLevel() > 1 {
+	if desc.MaxRepetitionLevel() > 1 || desc.MaxDefinitionLevel() > 100 {
 		return nil, false
 	}
-	l := &parquetLeaf{index: index, desc: desc, maxDef: desc.MaxDefinitionLevel()}
+	l := &parquetLeaf{index: index, desc: desc, maxDef: uint8(desc.MaxDefinitionLevel())}
 	var nodes []schema.Node
 	for n := desc.SchemaNode(); n != nil && n.Parent() != nil; n = n.Parent() {
 		nodes = append(nodes, n)
 	}
 	slices.Reverse(nodes)
 	var names []string
-	level := int16(0)
+	level := uint8(0)
 	for i, n := range nodes {
 		switch n.RepetitionType() {
 		case parquet.Repetitions.Optional:
@@ -105,22 +117,51 @@ func entryName(nodes []schema.Node, i int) string {
 }
 
 // open starts a row group.
-func (l *parquetLeaf) open(rg *file.RowGroupReader, fileSize int64) error {
-	md, err := rg.MetaData().ColumnChunk(l.index)
+func (l *parquetLeaf) open(src *checkpointSource, f *file.Reader, group int) error {
+	l.close()
+	l.group, l.given = f.RowGroup(group), 0
+	l.n, l.pos, l.value, l.available = 0, 0, 0, true
+	md, err := l.group.MetaData().ColumnChunk(l.index)
 	if err != nil {
 		return err
 	}
 	start, size := md.DataPageOffset(), md.TotalCompressedSize()
-	if start < 0 || size < 0 || start > fileSize || size > fileSize {
-		return fmt.Errorf("column chunk of %d bytes at %d in a file of %d bytes", size, start, fileSize)
+	if start < 0 || size < 0 || start > src.size || size > src.size {
+		return fmt.Errorf("column chunk of %d bytes at %d in a file of %d bytes", size, start, src.size)
 	}
-	if l.chunk, err = rg.Column(l.index); err != nil {
+	opts := ourparquet.ReadOptions{}
+	if src.into != nil {
+		opts.Ahead = nearPiece
+	}
+	l.own, err = ourparquet.OpenLeaf(src, f.MetaData(), group, l.index, opts)
+	if errors.Is(err, ourparquet.ErrUnsupported) {
+		return l.useLibrary()
+	}
+	return err
+}
+
+func (l *parquetLeaf) close() {
+	if l.own != nil {
+		l.own.Release()
+		l.own = nil
+	}
+}
+
+// useLibrary goes on with the library, at the row where the own reader could not.
+func (l *parquetLeaf) useLibrary() (err error) {
+	l.close()
+	if l.chunk, err = l.group.Column(l.index); err != nil {
 		return err
 	}
-	if l.def == nil {
-		l.def, l.rep = make([]int16, leafBatch), make([]int16, leafBatch)
+	l.longs, l.ints, l.bools, l.floats, l.doubles, l.times, l.fixed, l.data, l.ends = nil, nil, nil, nil, nil, nil, nil, nil, nil
+	l.def, l.rep = make([]uint8, leafBatch), make([]uint8, leafBatch)
+	l.wide = [2][]int16{make([]int16, leafBatch), make([]int16, leafBatch)}
+	passed := l.given
+	for l.given = 0; l.given < passed; {
+		if err := l.next(); err != nil {
+			return err
+		}
 	}
-	l.n, l.pos, l.value, l.available = 0, 0, 0, true
 	return nil
 }
 
@@ -134,6 +175,16 @@ func (l *parquetLeaf) fill() (bool, error) {
 	if l.pos < l.n {
 		return true, nil
 	}
+	if l.own != nil {
+		err := l.readOwn()
+		if !errors.Is(err, ourparquet.ErrUnsupported) {
+			return l.n > 0, err
+		}
+		if err := l.useLibrary(); err != nil {
+			return false, err
+		}
+		return l.fill()
+	}
 	if !l.available || !l.chunk.HasNext() {
 		l.available = false
 		return false, l.chunk.Err()
@@ -143,13 +194,60 @@ func (l *parquetLeaf) fill() (bool, error) {
 		return false, err
 	}
 	if l.maxDef == 0 {
-		clear(l.def) // required columns have no levels
+		clear(l.wide[0]) // required columns have no levels
 	}
 	if l.repeatDef == 0 {
-		clear(l.rep)
+		clear(l.wide[1])
+	}
+	for i := range n {
+		l.def[i], l.rep[i] = uint8(l.wide[0][i]), uint8(l.wide[1][i])
 	}
 	l.n, l.pos, l.value = int(n), 0, 0
 	return n > 0, nil
+}
+
+// readOwn reads the next rows.
+func (l *parquetLeaf) readOwn() error {
+	l.n, l.pos, l.value = 0, 0, 0
+	if l.own.Rows() == 0 {
+		return nil
+	}
+	s, _, err := l.own.Next(leafBatch)
+	if err != nil {
+		return err
+	}
+	l.n, l.def, l.rep = s.N, s.Def, s.Rep
+	if s.Def == nil {
+		for len(l.full) < s.N {
+			l.full = append(l.full, l.maxDef)
+		}
+		l.def = l.full[:s.N]
+	}
+	switch l.desc.PhysicalType() {
+	case parquet.Types.ByteArray:
+		l.data, l.ends = s.Values, s.Ends
+	case parquet.Types.Int64:
+		l.longs = arrow.Int64Traits.CastFromBytes(s.Values)
+	case parquet.Types.Int32:
+		l.ints = arrow.Int32Traits.CastFromBytes(s.Values)
+	case parquet.Types.Boolean:
+		l.bools = l.bools[:0]
+		for _, b := range s.Values {
+			l.bools = append(l.bools, b != 0)
+		}
+	case parquet.Types.Float:
+		l.floats = arrow.Float32Traits.CastFromBytes(s.Values)
+	case parquet.Types.Double:
+		l.doubles = arrow.Float64Traits.CastFromBytes(s.Values)
+	case parquet.Types.Int96:
+		l.times = parquet.Int96Traits.CastFromBytes(s.Values)
+	case parquet.Types.FixedLenByteArray:
+		l.fixed = l.fixed[:0]
+		for width := l.desc.TypeLength(); len(s.Values) >= width; s.Values = s.Values[width:] {
+			l.fixed = append(l.fixed, s.Values[:width])
+		}
+	}
+	return nil
 }
 
 func buffer[T any](b *[]T) []T {
@@ -159,24 +257,26 @@ func buffer[T any](b *[]T) []T {
 	return *b
 }
 
+// read reads the next levels and values of the library.
 func (l *parquetLeaf) read() (n int64, err error) {
+	def, rep := l.wide[0], l.wide[1]
 	switch c := l.chunk.(type) {
 	case *file.ByteArrayColumnChunkReader:
-		n, _, err = c.ReadBatch(leafBatch, buffer(&l.texts), l.def, l.rep)
+		n, _, err = c.ReadBatch(leafBatch, buffer(&l.texts), def, rep)
 	case *file.Int64ColumnChunkReader:
-		n, _, err = c.ReadBatch(leafBatch, buffer(&l.longs), l.def, l.rep)
+		n, _, err = c.ReadBatch(leafBatch, buffer(&l.longs), def, rep)
 	case *file.Int32ColumnChunkReader:
-		n, _, err = c.ReadBatch(leafBatch, buffer(&l.ints), l.def, l.rep)
+		n, _, err = c.ReadBatch(leafBatch, buffer(&l.ints), def, rep)
 	case *file.BooleanColumnChunkReader:
-		n, _, err = c.ReadBatch(leafBatch, buffer(&l.bools), l.def, l.rep)
+		n, _, err = c.ReadBatch(leafBatch, buffer(&l.bools), def, rep)
 	case *file.Float32ColumnChunkReader:
-		n, _, err = c.ReadBatch(leafBatch, buffer(&l.floats), l.def, l.rep)
+		n, _, err = c.ReadBatch(leafBatch, buffer(&l.floats), def, rep)
 	case *file.Float64ColumnChunkReader:
-		n, _, err = c.ReadBatch(leafBatch, buffer(&l.doubles), l.def, l.rep)
+		n, _, err = c.ReadBatch(leafBatch, buffer(&l.doubles), def, rep)
 	case *file.Int96ColumnChunkReader:
-		n, _, err = c.ReadBatch(leafBatch, buffer(&l.times), l.def, l.rep)
+		n, _, err = c.ReadBatch(leafBatch, buffer(&l.times), def, rep)
 	case *file.FixedLenByteArrayColumnChunkReader:
-		n, _, err = c.ReadBatch(leafBatch, buffer(&l.fixed), l.def, l.rep)
+		n, _, err = c.ReadBatch(leafBatch, buffer(&l.fixed), def, rep)
 	default:
 		err = fmt.Errorf("no reader for %v", l.chunk.Type())
 	}
@@ -192,9 +292,10 @@ func (l *parquetLeaf) next() error {
 	if !ok {
 		return errors.New("the column ends before its row group")
 	}
-	l.level = l.def[l.pos]
+	l.given++
+	l.level = int16(l.def[l.pos])
 	if l.repeatDef == 0 {
-		if l.have = l.level == l.maxDef; l.have {
+		if l.have = l.def[l.pos] == l.maxDef; l.have {
 			l.at = l.value
 			l.value++
 		}
@@ -203,6 +304,9 @@ func (l *parquetLeaf) next() error {
 	}
 	l.items = l.items[:0]
 	for first := true; ; first = false {
+		if !first && l.own != nil && l.pos == l.n {
+			return nil
+		}
 		ok, err := l.fill()
 		if err != nil {
 			return err
@@ -222,9 +326,13 @@ func (l *parquetLeaf) next() error {
 	}
 }
 
-// textAt gives a text value. The library hands out memory of its own making for each batch, which is never
-// written again, so the string may share it.
+// textAt gives a text value, which shares memory with the batch. The library hands out memory of its own making for each
+// batch, which is never written again; that of the own reader is good for a batch only.
 func (l *parquetLeaf) textAt(i int) string {
+	if l.own != nil {
+		b := l.data[l.ends[i]:l.ends[i+1]]
+		return unsafe.String(unsafe.SliceData(b), len(b))
+	}
 	if l.texts == nil || len(l.texts[i]) == 0 {
 		return ""
 	}
@@ -242,6 +350,9 @@ func (l *parquetLeaf) text() string {
 	return l.textAt(l.at)
 }
 
+// kept gives a text that is good for ever.
+func (l *parquetLeaf) kept() string { return strings.Clone(l.text()) }
+
 func (l *parquetLeaf) int() (int64, bool) {
 	switch {
 	case !l.ok():
@@ -255,10 +366,14 @@ func (l *parquetLeaf) int() (int64, bool) {
 }
 
 func (l *parquetLeaf) intPtr() *int64 {
-	if v, ok := l.int(); ok {
-		return &v
+	if !l.ok() {
+		return nil
 	}
-	return nil
+	v, ok := l.int() // memory of its own
+	if !ok {
+		return nil
+	}
+	return &v
 }
 
 func (l *parquetLeaf) bool() (value, ok bool) {
@@ -270,12 +385,12 @@ func (l *parquetLeaf) bool() (value, ok bool) {
 
 // list gives the current row's entries; nil when the list is null.
 func (l *parquetLeaf) list() []string {
-	if l == nil || l.level < l.containerDef {
+	if l == nil || l.level < int16(l.containerDef) {
 		return nil
 	}
 	out := make([]string, 0, len(l.items))
 	for _, it := range l.items {
-		out = append(out, it.text)
+		out = append(out, strings.Clone(it.text))
 	}
 	return out
 }
@@ -285,7 +400,7 @@ type parquetMap struct{ key, value *parquetLeaf }
 
 // get gives the current row's entries; nil when the map is null.
 func (m parquetMap) get() map[string]*string {
-	if m.key == nil || m.key.level < m.key.containerDef {
+	if m.key == nil || m.key.level < int16(m.key.containerDef) {
 		return nil
 	}
 	out := make(map[string]*string, len(m.key.items))
@@ -301,13 +416,35 @@ func (m parquetMap) get() map[string]*string {
 	return out
 }
 
+// shared gives the current row's entries as a map that equal ones share.
+func (m parquetMap) shared(in *interner) map[string]*string {
+	if m.key == nil || m.key.level < int16(m.key.containerDef) {
+		return nil
+	}
+	in.buf = in.buf[:0]
+	for i := range m.key.items {
+		var v *string
+		if m.value != nil && i < len(m.value.items) && m.value.items[i].present {
+			v = &m.value.items[i].text
+		}
+		in.pair(m.key.items[i].text, v)
+	}
+	if got, ok := in.maps[string(in.buf)]; ok {
+		return got
+	}
+	key := string(in.buf) // values writes over it
+	own := in.values(m.get())
+	in.maps[key] = own
+	return own
+}
+
 func (m parquetMap) plain() map[string]string {
 	out := map[string]string{}
 	for k, v := range m.get() {
 		if v != nil {
-			out[k] = *v
+			out[strings.Clone(k)] = strings.Clone(*v)
 		} else {
-			out[k] = ""
+			out[strings.Clone(k)] = ""
 		}
 	}
 	return out

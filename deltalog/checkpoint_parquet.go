@@ -53,9 +53,6 @@ func (c *parquetColumn) mapOf(name string) parquetMap {
 	return parquetMap{c.byName[name+"#key"], c.byName[name+"#value"]}
 }
 
-// pieceRows is how many files of a checkpoint are handed on at a time.
-const pieceRows = 4096
-
 // parseParquet reads one parquet file of a checkpoint and gives its actions in pieces. Panics of the decoder on
 // hostile bytes become errors (I8): everything here runs in the calling goroutine.
 func parseParquet(src *checkpointSource, light bool, use func(*actions) error) (err error) {
@@ -79,7 +76,7 @@ func parseParquet(src *checkpointSource, light bool, use func(*actions) error) (
 		}
 		return errors.New("no action columns")
 	}
-	a := &actions{}
+	a := &actions{expected: int(min(f.NumRows(), src.size/8))} // a footer may claim any number
 	in := newInterner()
 	readers := make([]func() error, len(columns))
 	for i, c := range columns {
@@ -90,26 +87,29 @@ func parseParquet(src *checkpointSource, light bool, use func(*actions) error) (
 		a.reset()
 		return err
 	}
-	for g := range f.NumRowGroups() {
-		err := readRowGroup(f.RowGroup(g), src.size, columns, readers, func() error {
-			if len(a.adds)+len(a.removes) < pieceRows {
-				return nil
+	defer func() {
+		for _, c := range columns {
+			for _, l := range c.leaves {
+				l.close()
 			}
-			return flush()
-		})
-		if err != nil {
+		}
+	}()
+	for g := range f.NumRowGroups() {
+		if err := readRowGroup(src, f, g, columns, readers, flush); err != nil {
 			return err
 		}
 	}
 	if light {
-		a.unread = f.NumRows()
+		return use(&actions{unread: f.NumRows()})
 	}
-	return flush()
+	return nil
 }
 
 // readRowGroup takes the actions out of a row group. Leaves that hold nothing in it are not looked at: most rows
-// are files, and most fields of files are absent.
-func readRowGroup(rg *file.RowGroupReader, fileSize int64, columns []*parquetColumn, readers []func() error, after func() error) error {
+// are files, and most fields of files are absent. The text of actions lies in the batches of the leaves: flush takes what there
+// is before the next ones are read.
+func readRowGroup(src *checkpointSource, f *file.Reader, group int, columns []*parquetColumn, readers []func() error, flush func() error) error {
+	rg := f.RowGroup(group)
 	active := make([][]*parquetLeaf, len(columns))
 	for i, c := range columns {
 		for _, l := range c.leaves {
@@ -117,13 +117,18 @@ func readRowGroup(rg *file.RowGroupReader, fileSize int64, columns []*parquetCol
 				l.absent()
 				continue
 			}
-			if err := l.open(rg, fileSize); err != nil {
+			if err := l.open(src, f, group); err != nil {
 				return fmt.Errorf("column %s.%s: %w", c.name, l.name, err)
 			}
 			active[i] = append(active[i], l)
 		}
 	}
-	for range rg.NumRows() {
+	for row := range rg.NumRows() {
+		if row > 0 && row%leafBatch == 0 {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
 		for i, leaves := range active {
 			if len(leaves) == 0 {
 				continue
@@ -133,18 +138,15 @@ func readRowGroup(rg *file.RowGroupReader, fileSize int64, columns []*parquetCol
 					return fmt.Errorf("column %s.%s: %w", columns[i].name, l.name, err)
 				}
 			}
-			if leaves[0].level < leaves[0].groupDef {
+			if leaves[0].level < int16(leaves[0].groupDef) {
 				continue
 			}
 			if err := readers[i](); err != nil {
 				return fmt.Errorf("column %s: %w", columns[i].name, err)
 			}
 		}
-		if err := after(); err != nil {
-			return err
-		}
 	}
-	return nil
+	return flush()
 }
 
 // holdsNothing says whether the statistics of a row group prove that a column has no value in it.
@@ -301,6 +303,9 @@ func (c *checkpointSource) ReadAt(p []byte, off int64) (int, error) {
 	}
 	return int(n), nil
 }
+
+// Size is that of the file.
+func (c *checkpointSource) Size() int64 { return c.size }
 
 func (c *checkpointSource) Read(p []byte) (int, error) {
 	n, err := c.ReadAt(p, c.pos)

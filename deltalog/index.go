@@ -23,6 +23,7 @@ func hashText(s string) uint32 { return uint32(maphash.String(hashSeed, s) >> 32
 type keyIndex struct {
 	slots []slot
 	used  int
+	seen  uint32 // of no meaning: so that expect does what it is for
 }
 
 type slot struct {
@@ -64,9 +65,31 @@ func (x *keyIndex) put(hash uint32, row int, same func(row int) bool) (before in
 	}
 }
 
-func (x *keyIndex) grow() {
+// expect makes room for n more keys at once, and has the places of the given ones in the processor's cache: one after the
+// other each would wait for memory, here they wait together.
+func (x *keyIndex) expect(n int, hashes []uint32) {
+	if n == 0 {
+		return
+	}
+	size := max(len(x.slots), 16)
+	for 4*(x.used+n) > 3*size {
+		size *= 2
+	}
+	if size > len(x.slots) {
+		x.resize(size)
+	}
+	mask, sum := uint32(len(x.slots)-1), uint32(0)
+	for _, h := range hashes {
+		sum += x.slots[h&mask].row
+	}
+	x.seen = sum
+}
+
+func (x *keyIndex) grow() { x.resize(max(2*len(x.slots), 16)) }
+
+func (x *keyIndex) resize(size int) {
 	old := x.slots
-	x.slots = make([]slot, max(2*len(old), 16))
+	x.slots = make([]slot, size)
 	mask := uint32(len(x.slots) - 1)
 	for _, s := range old {
 		if s.row == 0 {

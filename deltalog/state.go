@@ -28,6 +28,7 @@ type state struct {
 	// keptGraves is the number of tombstones after the last dropExpired.
 	keptGraves int
 	intern     *interner // of partition values across commits
+	hashes     []uint32  // of the adds of a piece
 }
 
 func newState(light bool) *state {
@@ -54,6 +55,11 @@ func (s *state) applyFiles(v Version, m mark, a *actions, fromCheckpoint bool) e
 			a.adds[i].PartitionValues = s.intern.values(a.adds[i].PartitionValues)
 		}
 	}
+	s.hashes = s.hashes[:0]
+	for i := range a.adds {
+		s.hashes = append(s.hashes, hashText(canonicalPath(a.adds[i].Path)))
+	}
+	s.files.index.expect(max(len(a.adds), a.expected), s.hashes)
 	r := 0
 	for i := range a.adds {
 		for r < len(a.removes) && a.addsBefore[r] <= i {
@@ -66,7 +72,7 @@ func (s *state) applyFiles(v Version, m mark, a *actions, fromCheckpoint bool) e
 		if a.tagTexts != nil {
 			tags = a.tagTexts[i]
 		}
-		if err := s.addFile(v, m, &a.adds[i], tags, fromCheckpoint); err != nil {
+		if err := s.addFile(v, m, &a.adds[i], s.hashes[i], tags, fromCheckpoint); err != nil {
 			return err
 		}
 	}
@@ -142,8 +148,8 @@ func (s *state) applyNamed(v Version, a *actions) error {
 	return nil
 }
 
-func (s *state) addFile(v Version, m mark, a *Add, tags string, fromCheckpoint bool) error {
-	k := idOf(a.Path, a.DeletionVector)
+func (s *state) addFile(v Version, m mark, a *Add, hash uint32, tags string, fromCheckpoint bool) error {
+	k := fileID{hash: hash, path: canonicalPath(a.Path), dv: a.DeletionVector.UniqueID()}
 	before, err := s.files.pushAdd(k, a, tags)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package deltalog
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"unsafe"
 )
 
@@ -32,6 +33,15 @@ func (a *Add) NumRecords() (int64, bool) { return numRecords(a.Stats) }
 func numRecords(stats string) (int64, bool) {
 	if stats == "" {
 		return 0, false
+	}
+	if rest, ok := strings.CutPrefix(stats, `{"numRecords":`); ok { // as most writers have it
+		n, i := int64(0), 0
+		for ; i < len(rest) && i < 18 && '0' <= rest[i] && rest[i] <= '9'; i++ {
+			n = n*10 + int64(rest[i]-'0')
+		}
+		if i > 0 && i < len(rest) && (rest[i] == ',' || rest[i] == '}') && (rest[0] != '0' || i == 1) {
+			return n, true
+		}
 	}
 	s := scanner{b: unsafe.Slice(unsafe.StringData(stats), len(stats))} // which only reads
 	n := int64(-1)

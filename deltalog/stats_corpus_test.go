@@ -69,7 +69,7 @@ func compareStats(t *testing.T, name string) (compared int) {
 			return nil
 		}
 		for g := range f.NumRowGroups() {
-			if err := readRowGroup(f.RowGroup(g), int64(len(b)), []*parquetColumn{c}, []func() error{check}, func() error { return nil }); err != nil {
+			if err := readRowGroup(&checkpointSource{size: int64(len(b)), window: b}, f, g, []*parquetColumn{c}, []func() error{check}, func() error { return nil }); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/schema"
 )
 
@@ -113,10 +114,10 @@ func (l *parquetLeaf) appendStats(dst []byte) ([]byte, bool) {
 		return appendFloat(dst, float64(l.floats[l.at]), 32)
 	case l.bools != nil:
 		return strconv.AppendBool(dst, l.bools[l.at]), true
-	case l.texts != nil:
-		return appendString(dst, l.text()), true
 	case l.times != nil:
 		return appendMicros(dst, l.times[l.at].ToTime().UnixMicro(), true), true
+	case l.desc.PhysicalType() == parquet.Types.ByteArray:
+		return appendString(dst, l.text()), true
 	}
 	return dst, false
 }
@@ -150,8 +151,8 @@ func (l *parquetLeaf) appendDecimal(dst []byte, scale int32) ([]byte, bool) {
 		v.SetInt64(n)
 	case l.fixed != nil:
 		setTwosComplement(v, l.fixed[l.at])
-	case l.texts != nil:
-		setTwosComplement(v, l.texts[l.at])
+	case l.desc.PhysicalType() == parquet.Types.ByteArray:
+		setTwosComplement(v, bytesOf(l.text()))
 	default:
 		return dst, false
 	}

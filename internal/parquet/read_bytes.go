@@ -38,11 +38,11 @@ func copyShort(dst, src []byte, size int) {
 // plainBytes reads strings that each have their length in front.
 func (l *leafReader) plainBytes(ends []int32) error {
 	src := l.body
-	most := len(src)
-	if 2*len(ends) < l.left || most > mostAtOnce { // much of the page may be for later batches
-		most = l.sizeOf(len(ends))
+	room := len(src)
+	if 2*len(ends) < l.left || room > mostAtOnce { // much of the page may be for later batches
+		room = int(int64(room) * int64(len(ends)) / int64(max(l.left, len(ends))))
 	}
-	if err := l.data.room(most + overread); err != nil {
+	if err := l.data.room(room + overread); err != nil {
 		return err
 	}
 	dst, n, p := l.data.b[:cap(l.data.b)], len(l.data.b), 0
@@ -55,6 +55,13 @@ func (l *leafReader) plainBytes(ends []int32) error {
 		if p += 4; size > len(src)-p {
 			return damaged("column %q: a value of %d bytes where its page has %d", l.name, size, len(src)-p)
 		}
+		if size > len(dst)-n-overread {
+			l.data.b = dst[:n]
+			if err := l.data.room(size + overread); err != nil {
+				return err
+			}
+			dst = l.data.b[:cap(l.data.b)]
+		}
 		if size <= short && p+size+overread <= len(wide) {
 			copyShort(dst[n:], wide[p:], size)
 		} else {
@@ -66,15 +73,6 @@ func (l *leafReader) plainBytes(ends []int32) error {
 	}
 	l.data.b, l.body = dst[:n], src[p:]
 	return nil
-}
-
-// sizeOf gives the bytes of the next n strings of a page, as far as it has them.
-func (l *leafReader) sizeOf(n int) int {
-	at := 0
-	for ; n > 0 && len(l.body)-at >= 4; n-- {
-		at = min(len(l.body), at+4+int(binary.LittleEndian.Uint32(l.body[at:])))
-	}
-	return at
 }
 
 func (l *leafReader) lookBytes(ends []int32) error {
