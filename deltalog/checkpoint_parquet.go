@@ -76,7 +76,7 @@ func parseParquet(src *checkpointSource, light bool, use func(*actions) error) (
 		}
 		return errors.New("no action columns")
 	}
-	a := &actions{expected: int(min(f.NumRows(), src.size/8))} // a footer may claim any number
+	a := &actions{expected: int(min(f.NumRows(), src.size/32))} // a footer may claim any number
 	in := newInterner()
 	readers := make([]func() error, len(columns))
 	for i, c := range columns {

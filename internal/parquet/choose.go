@@ -15,10 +15,13 @@ const longBytes = 64
 func (c *column) choose() {
 	full := c.encoding == encDictionary
 	c.encoding = encPlain
+	if full {
+		return
+	}
 	if c.kind == kindBytes && c.values > 0 && c.size() >= longBytes*c.values {
 		c.encoding = encDeltaLength
 	}
-	if full || c.values < sampleLeast {
+	if c.values < sampleLeast {
 		return
 	}
 	switch c.kind {
