@@ -58,34 +58,46 @@ func CalendarOf(footer *metadata.FileMetaData) *Calendar {
 	return c
 }
 
-// fixedZone gives the seconds that a zone of Java's is always ahead of UTC.
+// fixedZone gives the seconds that a zone is always ahead of UTC, as the old classes of Java understand its name, with which
+// Spark moves times: to them a bare +02:00, or UTC+2, is no name that they know, and stands for UTC. Spark writes by it too.
 func fixedZone(name string) (int64, bool) {
 	sign := int64(1)
-	name, etc := strings.CutPrefix(name, "Etc/")
-	for _, prefix := range []string{"UTC", "GMT", "UT"} {
-		name = strings.TrimPrefix(name, prefix)
-	}
-	if etc {
+	offset, ok := strings.CutPrefix(name, "Etc/GMT")
+	if ok {
 		sign = -1 // those have it the other way round
+	} else if offset, ok = strings.CutPrefix(name, "GMT"); !ok {
+		switch name {
+		case "", "Z", "UTC", "UT", "UCT", "Zulu", "Universal", "Greenwich", "Etc/UTC", "Etc/UCT", "Etc/Zulu", "Etc/Universal", "Etc/Greenwich":
+			return 0, true
+		}
+		bare := strings.TrimPrefix(strings.TrimPrefix(name, "UT"), "C")
+		_, ok := hours(bare)
+		return 0, ok
 	}
-	switch name {
-	case "", "Z", "Zulu", "Universal", "UCT", "0":
+	if offset == "" || offset == "0" {
 		return 0, true
 	}
-	if name[0] == '-' {
-		sign = -sign
-	} else if name[0] != '+' {
+	seconds, ok := hours(offset)
+	return sign * seconds, ok
+}
+
+// hours reads +2, -11:00 and the like, in seconds.
+func hours(text string) (int64, bool) {
+	if text == "" || text[0] != '+' && text[0] != '-' {
 		return 0, false
 	}
 	seconds, unit := int64(0), int64(3600)
-	for i, part := range strings.SplitN(name[1:], ":", 3) {
+	for i, part := range strings.SplitN(text[1:], ":", 2) {
 		n, err := strconv.ParseUint(part, 10, 8)
-		if err != nil || len(part) > 2 || n > []uint64{18, 59, 59}[i] {
+		if err != nil || len(part) > 2 || n > []uint64{23, 59}[i] {
 			return 0, false
 		}
 		seconds, unit = seconds+int64(n)*unit, unit/60
 	}
-	return sign * seconds, true
+	if text[0] == '-' {
+		return -seconds, true
+	}
+	return seconds, true
 }
 
 // gregorian is 15 October 1582, in days since 1970: calendars are the same from here on. Offsets of zones are the same in

@@ -42,12 +42,12 @@ func TestJulianDaysByName(t *testing.T) {
 }
 
 func TestZones(t *testing.T) {
-	for name, want := range map[string]int64{"": 0, "UTC": 0, "Z": 0, "Etc/UTC": 0, "GMT": 0, "+05:30": 19800, "GMT-3": -10800, "UTC+01:00:30": 3630, "Etc/GMT+5": -18000} {
+	for name, want := range map[string]int64{"": 0, "UTC": 0, "Z": 0, "Etc/UTC": 0, "GMT": 0, "GMT0": 0, "GMT+05:30": 19800, "GMT-3": -10800, "Etc/GMT+5": -18000, "+05:30": 0, "-11:00": 0, "UTC+1": 0} {
 		if got, ok := fixedZone(name); !ok || got != want {
 			t.Errorf("%q: %d (%v), want %d", name, got, ok, want)
 		}
 	}
-	for _, name := range []string{"America/Los_Angeles", "Europe/Berlin", "CET", "+25:00", "+1:2:3:4", "GMT+", "+-1"} {
+	for _, name := range []string{"America/Los_Angeles", "Europe/Berlin", "CET", "+25:00", "GMT+1:2:3", "GMT+", "+-1", "GMTx"} {
 		if got, ok := fixedZone(name); ok {
 			t.Errorf("%q: %d", name, got)
 		}
@@ -110,7 +110,7 @@ func TestOldCalendar(t *testing.T) {
 		{keys: []string{sparkVersion, "2.4.5"}, dates: moved, times: []int64{-141438*day + 3, -141427 * day, -719162*day - 1, 5}},
 		{keys: []string{sparkVersion, "4.2.0", sparkDays, ""}, dates: moved, times: []int64{-141438*day + 3, -141427 * day, -719162*day - 1, 5}},
 		// An hour west the second one is of the day before.
-		{keys: []string{sparkDays, "", sparkZone, "-01:00"}, dates: moved, times: []int64{-141438*day + 3, -141437 * day, -719162*day - 1, 5}},
+		{keys: []string{sparkDays, "", sparkZone, "GMT-01:00"}, dates: moved, times: []int64{-141438*day + 3, -141437 * day, -719162*day - 1, 5}},
 		{keys: []string{sparkDays, "", sparkZone, "Europe/Berlin"}, err: "Europe/Berlin"},
 	} {
 		b := oldFile(t, dates, times, c.keys...)

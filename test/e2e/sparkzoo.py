@@ -558,10 +558,10 @@ def old_calendar(z):
     """Dates and times of files whose days before 1582 are Julian, in each physical form and with a zone of whole hours."""
     z.sql("CREATE TABLE @ (id BIGINT, d DATE, at TIMESTAMP, n STRUCT<d: DATE, l: ARRAY<TIMESTAMP>>, m MAP<STRING, DATE>, local TIMESTAMP_NTZ) USING delta "
           "TBLPROPERTIES ('delta.feature.timestampNtz' = 'supported')")
-    days = ("0001-01-01", "0004-02-29", "0100-03-01", "0999-12-31", "1000-02-28", "1300-02-29", "1499-12-31", "1500-03-01", "1582-10-04", "1582-10-15", "1582-10-16", "1700-02-28",
-            "1899-12-31", "1900-01-01", "1969-12-31", "1970-01-01", "2024-02-29", "9999-12-31")
+    days = ("0001-01-03", "0004-02-29", "0100-03-01", "0999-12-31", "1000-02-28", "1300-02-29", "1499-12-31", "1500-03-01", "1582-10-04", "1582-10-15", "1582-10-16", "1700-02-28",
+            "1899-12-31", "1900-01-01", "1969-12-31", "1970-01-01", "2024-02-29", "9998-12-31")
     first = 0
-    for zone in ("UTC", "+02:00", "-11:00"):
+    for zone in ("UTC", "-11:00", "GMT-11:00", "Etc/GMT+5"):
         for form in ("INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"):
             with settings(z, parquet__datetimeRebaseModeInWrite="LEGACY", parquet__int96RebaseModeInWrite="LEGACY", parquet__outputTimestampType=form, session__timeZone=zone):
                 rows = ["SELECT %dL id, %s d, timestamp'%s 23:30:00.125' at" % (first + i, "null" if day == "1300-02-29" else "date'%s'" % day, day.replace("1300-02-29", "1300-02-28"))
