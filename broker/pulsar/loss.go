@@ -44,6 +44,7 @@ func (st *stream) lose(d *wire.Delivery) error {
 	st.anchor = noted{Place: Place{Offset: to - 1, Lost: true, Index: -1}, ack: wire.Earliest}
 	st.next, st.emit = to, to
 	st.verify, st.catching, st.at = false, false, wire.Earliest
+	st.farthest = true // what is before d has offsets already, or is gone
 	clear(st.chunks)
 	st.stash = d
 	return errLost

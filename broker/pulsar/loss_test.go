@@ -2,6 +2,8 @@ package pulsar
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/ledgerlake/ledgerlake/broker"
@@ -57,5 +59,107 @@ func TestBatchEndsBeforeALoss(t *testing.T) {
 	var gone *broker.OutOfRangeError
 	if err := p.lost(4); !errors.As(err, &gone) || gone.Bounds.Start != 5 {
 		t.Errorf("offset 4 is %v", err)
+	}
+}
+
+// A stream that goes back for a chunk's beginning, with a batch under way or none, finds the last message that has an offset
+// again though one of its chunks is damaged this time, and nothing is given up. When that one does not come at all, the loss
+// is told behind the batch, once, and the entry that told of it comes next: no other comes twice (I1, I4).
+func TestLossAfterGoingBack(t *testing.T) {
+	for _, under := range []bool{false, true} {
+		for _, gone := range []bool{false, true} {
+			t.Run(fmt.Sprintf("under way %v, gone %v", under, gone), func(t *testing.T) { lossAfterGoingBack(t, under, gone) })
+		}
+	}
+}
+
+func lossAfterGoingBack(t *testing.T, under, gone bool) {
+	b := pulsartest.Start(t)
+	b.Create(brokerName)
+	s := openTest(t, b, &rows{})
+	for i := range int64(2) {
+		b.Append(brokerName, 1, pulsartest.Message(i, "here"))
+	}
+	fetchAll(t, s, 0, 2)
+	p, err := s.partition(t.Context(), part)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := p.take(t.Context(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.close()
+	st.farthest = false // as of one that began at an anchor
+	ledger := st.at.Ledger
+	deliver := func(at int64, raw []byte) *wire.Delivery {
+		d := &wire.Delivery{ID: MessageID{Ledger: ledger, Entry: at, Batch: -1}}
+		d.Entry, d.Corrupt = entry.Parse(raw)
+		return d
+	}
+	meet := func(d *wire.Delivery) {
+		t.Helper()
+		if err := st.process(t.Context(), d, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var given []byte
+	read := func() error {
+		out, err := st.read(t.Context(), 1<<20)
+		given = append(given, out...)
+		return err
+	}
+	for i := range 2 { // the message in two chunks at offset 2 is the anchor
+		meet(deliver(int64(2+i), pulsartest.Chunk("u", 2, i, 2, 2, "x")))
+	}
+	if !under {
+		if given, err = st.flush(nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	meet(deliver(4, pulsartest.Chunk("v", 3, 1, 2, 2, "y"))) // its beginning lies earlier
+	if !st.catching {
+		t.Fatal("it did not go back")
+	}
+	if under {
+		if err := read(); err != nil || len(given) == 0 || !st.catching {
+			t.Fatalf("the batch under way is %d bytes, %v; catching %v", len(given), err, st.catching)
+		}
+	}
+	for i := range int64(2) {
+		meet(deliver(i, pulsartest.Message(i, "here")))
+	}
+	meet(deliver(2, pulsartest.Damaged()))
+	if !gone {
+		meet(deliver(3, pulsartest.Chunk("u", 2, 1, 2, 2, "x")))
+	}
+	st.stash = deliver(5, pulsartest.Message(5, "behind"))
+	want := record.Offset(3)
+	if gone {
+		if err := read(); !errors.Is(err, errLost) {
+			t.Fatalf("the loss is not told: %v", err)
+		}
+		var out *broker.OutOfRangeError
+		if err := p.lost(3); !errors.As(err, &out) || out.Bounds.Start != 4 {
+			t.Errorf("offset 3 is %v", err)
+		}
+		want = 4
+	}
+	if err := read(); err != nil {
+		t.Fatal(err)
+	}
+	var offsets []record.Offset
+	for rest := given; len(rest) > 0; {
+		batch, err := record.ReadBatch(rest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for o := batch.BaseOffset; o <= batch.LastOffset(); o++ {
+			offsets = append(offsets, o)
+		}
+		rest = rest[batch.Size():]
+	}
+	if !slices.Equal(offsets, []record.Offset{2, want}) || st.anchor.ID.Entry != 5 {
+		t.Errorf("given were %v up to %s, want 2 and %d up to entry 5", offsets, st.anchor.ID, want)
 	}
 }

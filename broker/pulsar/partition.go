@@ -174,8 +174,9 @@ func (p *partition) findBase(ctx context.Context) (record.Offset, error) {
 	p.mu.Lock()
 	p.hollow = p.hollow || !p.based
 	p.mu.Unlock()
-	p.put(st)
-	return st.next, nil
+	base = st.next
+	p.put(st) // another may read it from here on
+	return base, nil
 }
 
 // take gives the stream that stands at an offset, or makes one.

@@ -97,6 +97,9 @@ func (st *stream) close() {
 // read gives batches of what is here, of about limit bytes, and does not wait for more.
 func (st *stream) read(ctx context.Context, limit int) (out []byte, err error) {
 	for err == nil && len(out)+st.b.Bytes() < limit {
+		if st.b.Len() > 0 && (st.verify || st.catching) {
+			break // it went back: the batch ends here, so that a loss is met with none under way, whatever was noted of its entry
+		}
 		if err = st.open(ctx); err != nil {
 			break
 		}
@@ -115,7 +118,7 @@ func (st *stream) read(ctx context.Context, limit int) (out []byte, err error) {
 	if errors.Is(err, errBatchFirst) {
 		err = nil
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, errLost) { // behind a loss it goes on with what told of it
 		st.close()
 	}
 	if st.b.Len() > 0 {
@@ -273,6 +276,9 @@ func (st *stream) process(ctx context.Context, d *wire.Delivery, give bool) erro
 		return nil
 	case e.Chunks > 1:
 		whole, err := st.assemble(ctx, d, &place)
+		if err == nil && whole == nil && st.catching && !st.verify && compareEntries(d.ID, st.anchor.ID) == 0 {
+			st.catching = false // the anchor came, and has its offset, though not all its chunks came this time
+		}
 		if err != nil || whole == nil {
 			return err
 		}
