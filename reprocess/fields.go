@@ -22,8 +22,11 @@ type field struct {
 // mostFields bounds the fields of an object that is cut: names are compared with each other.
 const mostFields = 64
 
-// mostNames bounds the names that are kept for the next objects.
-const mostNames = 1 << 10
+// mostNames and longestName, in bytes, bound the names that are kept for the next objects.
+const (
+	mostNames   = 1 << 10
+	longestName = 64
+)
 
 // object is the fields of the last value; it is for one goroutine.
 type object struct {
@@ -90,7 +93,7 @@ func (o *object) put(name, text []byte) bool {
 	known, ok := o.names[string(name)]
 	if !ok {
 		known = string(name)
-		if len(o.names) < mostNames {
+		if len(o.names) < mostNames && len(name) <= longestName {
 			o.names[known] = known
 		}
 	}

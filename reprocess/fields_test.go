@@ -2,7 +2,9 @@ package reprocess
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
+	"strings"
 	"testing"
 )
 
@@ -107,5 +109,24 @@ func BenchmarkExpressions(b *testing.B) {
 		if out, err := e.Apply(b.Context(), in); err != nil || string(out[0].Value) != `{"amount":12345,"kind":"page_view","quantity":3,"total":37035,"user":"user-12345"}` {
 			b.Fatal(out, err)
 		}
+	}
+}
+
+// Names are kept for the next objects, and however long those of hostile messages are, not many bytes of them.
+func TestNamesKeptAreBounded(t *testing.T) {
+	o := object{names: map[string]string{}}
+	for i := range 2 * mostNames {
+		for _, name := range []string{fmt.Sprint("short", i), fmt.Sprint(strings.Repeat("long", 1000), i)} {
+			if !o.cut([]byte(`{"`+name+`":1}`)) || o.fields[0].name != name {
+				t.Fatalf("%.20s... is not cut", name)
+			}
+		}
+	}
+	kept := 0
+	for name := range o.names {
+		kept += len(name)
+	}
+	if len(o.names) != mostNames || kept > mostNames*longestName {
+		t.Errorf("%d names of %d bytes are kept", len(o.names), kept)
 	}
 }
