@@ -43,6 +43,7 @@ func RunBroker(ctx context.Context, cfg Config) (*Report, error) {
 	defer remove()
 	r := &Report{Scenario: "broker", Machine: machine(), Time: time.Now().UTC(), Notes: []string{
 		"CPU seconds and memory are those of the server alone; the client runs on the same processors",
+		"Kafka has the heap of its start script, -Xms1G -Xmx1G: reports up to November 2026 gave it a smaller JVM, so their memory ratios cannot be compared with these",
 		"Kafka's JVM has the options that its own start script gives it",
 		"latency beside flush.messages=1 is not measured at 1000 partitions: that Kafka does not keep up with 5,000 records a second there",
 	}}

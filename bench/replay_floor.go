@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/apache/arrow-go/v18/parquet/file"
+	"github.com/apache/arrow-go/v18/parquet/metadata"
 
 	"github.com/ledgerlake/ledgerlake/internal/parquet"
 )
@@ -51,6 +52,26 @@ func unfoldFile(name string) (rows int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	_, _, err = parquet.Unfold(io.NewSectionReader(f, 0, info.Size()), pq.MetaData(), 256<<10)
-	return pq.NumRows(), err
+	footer := pq.MetaData()
+	packed, raw, err := parquet.Unfold(io.NewSectionReader(f, 0, info.Size()), footer, 256<<10)
+	if err != nil {
+		return 0, err
+	}
+	return pq.NumRows(), checkUnfolded(footer, packed, raw)
+}
+
+// checkUnfolded compares the bytes of the pages with the sizes that the footer tells of its chunks. These are with the headers
+// of the pages, which have the same size in both: what is left above the pages.
+func checkUnfolded(footer *metadata.FileMetaData, packed, raw int64) error {
+	var most, rawMost int64
+	for _, group := range footer.RowGroups {
+		for _, column := range group.Columns {
+			most += column.MetaData.TotalCompressedSize
+			rawMost += column.MetaData.TotalUncompressedSize
+		}
+	}
+	if headers := most - packed; packed <= 0 || headers <= 0 || headers != rawMost-raw {
+		return fmt.Errorf("wrong result: pages of %d bytes hold %d, the footer tells of chunks of %d and %d with their headers", packed, raw, most, rawMost)
+	}
+	return nil
 }

@@ -77,7 +77,7 @@ func (c *replayCase) follow(ctx context.Context, cfg Config, r *Report, log *loc
 		}
 	}
 	p99 := func(s Sample) float64 { return s.P99 }
-	r.atMost("following: p99 from append to reader above that of the log's own fetch, ms", 20, r.median(followed, p99)-r.median(fetched, p99))
+	r.atMost("following: p99 from append to reader, minus the p99 of the log's own fetch of the same records, ms", 20, r.median(followed, p99)-r.median(fetched, p99))
 	return nil
 }
 
