@@ -33,13 +33,22 @@ func serviceEnds(t testing.TB, command ...string) (ended func()) {
 
 func tellReaper(t testing.TB, what ...string) (ended func()) {
 	t.Helper()
+	ended, err := askReaper(script(t, "reaper.sh"), what...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ended
+}
+
+// askReaper is tellReaper for any goroutine.
+func askReaper(script string, what ...string) (ended func(), err error) {
 	r := &reaper
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.in == nil {
-		in, err := startReaper(script(t, "reaper.sh"))
+		in, err := startReaper(script)
 		if err != nil {
-			t.Fatalf("start what ends services when the test is killed: %v", err)
+			return nil, fmt.Errorf("start what ends services when the test is killed: %w", err)
 		}
 		r.in = in
 	}
@@ -50,13 +59,13 @@ func tellReaper(t testing.TB, what ...string) (ended func()) {
 		return err
 	}
 	if err := tell(append([]string{what[0], key}, what[1:]...)...); err != nil {
-		t.Fatalf("tell what ends services when the test is killed: %v", err)
+		return nil, fmt.Errorf("tell what ends services when the test is killed: %w", err)
 	}
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		_ = tell("end", key) // without it, that is ended which has ended
-	}
+	}, nil
 }
 
 // startReaper keeps none of the test's own outputs open, for which `go test` would wait.

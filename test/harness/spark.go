@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
@@ -29,7 +28,7 @@ func SparkPython(t testing.TB) string {
 	return filepath.Join(dir, "bin", "python")
 }
 
-// sparkLimit is how long one script may take: the longest has eight minutes of processor time.
+// sparkLimit is how long one script may take from its turn on: the longest has eight minutes of processor time.
 const sparkLimit = 12 * RunTimeout
 
 // RunSpark runs a script of the test's folder with Spark and its Delta jars, and gives its standard output. All scripts of
@@ -47,7 +46,7 @@ func RunSpark(t testing.TB, file string, args ...string) []byte {
 // runs when the test ends is killed.
 func StartSpark(t testing.TB, file string, args ...string) (wait func() ([]byte, error)) {
 	t.Helper()
-	python, jobs, cached := SparkPython(t), script(t, "sparkjobs.py"), cache(t)
+	from := sparkPlaces{SparkPython(t), script(t, "sparkjobs.py"), cache(t), script(t, "reaper.sh")}
 	folder, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
@@ -58,13 +57,13 @@ func StartSpark(t testing.TB, file string, args ...string) (wait func() ([]byte,
 			job.Env[k] = v
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), sparkLimit)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var out []byte
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		began := time.Now()
-		out, err = spark.run(ctx, job, python, jobs, cached)
+		out, err = spark.run(ctx, job, from)
 		if err != nil {
 			err = fmt.Errorf("%s %s, %s: %w", file, strings.Join(args, " "), time.Since(began).Round(time.Second), err)
 		}
@@ -83,18 +82,22 @@ type sparkJob struct {
 	Env    map[string]string `json:"env"`
 }
 
+// sparkPlaces is where all is that the process needs.
+type sparkPlaces struct{ python, jobs, cached, reaper string }
+
 // spark is the process of sparkjobs.py. Main ends it.
-var spark sparkProcess
+var spark = sparkProcess{turn: make(chan struct{}, 1)}
 
 type sparkProcess struct {
-	mu      sync.Mutex // held while a job runs
-	cmd     *exec.Cmd  // nil while there is no process
+	turn    chan struct{} // full while a job runs, which then has what follows
+	cmd     *exec.Cmd     // nil while there is no process
+	ended   func()        // tells the reaper
 	in      io.WriteCloser
 	answers *bufio.Reader
 	folder  string // of its temporary files and its log
 }
 
-func (p *sparkProcess) start(python, jobs, cached string) (err error) {
+func (p *sparkProcess) start(from sparkPlaces) (err error) {
 	if p.folder, err = os.MkdirTemp("", "ledgerlake-spark-"); err != nil {
 		return err
 	}
@@ -103,8 +106,8 @@ func (p *sparkProcess) start(python, jobs, cached string) (err error) {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(python, jobs)
-	cmd.Env = append(os.Environ(), "LEDGERLAKE_CACHE="+cached, "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH="+filepath.Dir(jobs), "TMPDIR="+p.folder)
+	cmd := exec.Command(from.python, from.jobs)
+	cmd.Env = append(os.Environ(), "LEDGERLAKE_CACHE="+from.cached, "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH="+filepath.Dir(from.jobs), "TMPDIR="+p.folder)
 	cmd.Stderr = log
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -116,20 +119,28 @@ func (p *sparkProcess) start(python, jobs, cached string) (err error) {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
+	if p.ended, err = askReaper(from.reaper, "pid", fmt.Sprint(cmd.Process.Pid)); err != nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		return err
+	}
 	p.cmd, p.answers = cmd, bufio.NewReader(out)
 	return nil
 }
 
 // run starts the process where there is none. A process that was cut off, or that fails by itself, is ended; the next job gets
-// a new one.
-func (p *sparkProcess) run(ctx context.Context, job sparkJob, python, jobs, cached string) ([]byte, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if ctx.Err() != nil {
+// a new one. Its limit begins with its turn.
+func (p *sparkProcess) run(ctx context.Context, job sparkJob, from sparkPlaces) ([]byte, error) {
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+	ctx, cancel := context.WithTimeout(ctx, sparkLimit)
+	defer cancel()
 	if p.cmd == nil {
-		if err := p.start(python, jobs, cached); err != nil {
+		if err := p.start(from); err != nil {
 			return nil, err
 		}
 	}
@@ -147,7 +158,7 @@ func (p *sparkProcess) run(ctx context.Context, job sparkJob, python, jobs, cach
 	}
 	said, _ := os.ReadFile(filepath.Join(p.folder, "log"))
 	if !stop() || err != nil {
-		p.endLocked()
+		p.endNow()
 		return nil, fmt.Errorf("%w\n%s", errors.Join(ctx.Err(), err), tail(said, 4000))
 	}
 	if answer.Error != "" {
@@ -157,13 +168,13 @@ func (p *sparkProcess) run(ctx context.Context, job sparkJob, python, jobs, cach
 }
 
 func (p *sparkProcess) end() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.endLocked()
+	p.turn <- struct{}{}
+	p.endNow()
+	<-p.turn
 }
 
-// endLocked lets the process end by itself, which takes its JVM along, or kills it.
-func (p *sparkProcess) endLocked() {
+// endNow lets the process end by itself, which takes its JVM along, or kills it. The turn is the caller's.
+func (p *sparkProcess) endNow() {
 	if p.cmd == nil {
 		return
 	}
@@ -171,6 +182,7 @@ func (p *sparkProcess) endLocked() {
 	cut := time.AfterFunc(20*time.Second, func() { _ = p.cmd.Process.Kill() })
 	_ = p.cmd.Wait()
 	cut.Stop()
+	p.ended()
 	_ = os.RemoveAll(p.folder)
 	p.cmd = nil
 }
