@@ -152,7 +152,7 @@ func (t *transaction) attempt(ctx context.Context) (Version, error) {
 		}
 		return -1, err
 	}
-	l.applyOwn(v, data, snap.metadata.ID)
+	l.applyOwn(v, data, t.id, snap.metadata.ID)
 	return v, nil
 }
 
@@ -194,34 +194,32 @@ func (t *transaction) findOwn(ctx context.Context) (Version, bool, error) {
 	return -1, false, nil
 }
 
-// applyOwn moves the state over our own commit without reading it back. Where that is not possible, and table is its
-// metaData.id, the next look at the table makes sure that the version is still what was put there (I5).
-func (l *Log) applyOwn(v Version, data []byte, table string) {
+// applyOwn moves the state over our own commit, whose txnId is id, without reading it back. Where the state is not where the
+// commit was put on, or cannot take it, and does not show that the version is what was put there, the state is dropped, and the
+// next look at the table makes sure of that (I5), unless table, the metaData.id that the commit is of, is empty.
+func (l *Log) applyOwn(v Version, data []byte, id, table string) {
 	l.io <- struct{}{}
 	defer func() { <-l.io }()
-	own := &suspect{version: v, table: table, head: head{key: commitName(v), size: int64(len(data)), sum: sha256.Sum256(data)}}
-	doubt := func() {
-		if l.drop(); table != "" {
-			l.suspect = own
-		}
-	}
+	own := suspect{version: v, table: table, head: head{key: commitName(v), size: int64(len(data)), sum: sha256.Sum256(data)}}
 	switch s := l.state; {
-	case s == nil, s.version == v && s.head.sum != [sha256.Size]byte{} && s.head.sum != own.head.sum:
-		doubt()
+	case s == nil:
+	case s.version == v && s.head.sum == own.head.sum, s.version > v && l.saidBy(v, id):
 		return
-	case s.version != v-1:
-		return
+	case s.version == v-1:
+		a, err := parseCommit(data, own.head.key)
+		if err == nil {
+			a.sum = own.head.sum
+			err = l.applyNext(logFile{kind: kindCommit, key: own.head.key, version: v, size: own.head.size}, a)
+		}
+		if err == nil {
+			l.cut()
+			return
+		} // the next refresh reads it from the store and reports what is wrong
+	case table == "" && (s.version != v || s.head.sum == [sha256.Size]byte{}):
+		return // nothing to make sure of: the next look catches up
 	}
-	a, err := parseCommit(data, commitName(v))
-	if err == nil {
-		a.sum = sha256.Sum256(data)
-		err = l.applyNext(logFile{kind: kindCommit, key: commitName(v), version: v, size: int64(len(data))}, a)
-	}
-	if err != nil { // the next refresh reads it from the store and reports what is wrong
-		doubt()
-		return
-	}
-	l.cut()
+	l.drop()
+	l.doubt(own)
 }
 
 // info makes the commitInfo action: now is the clock's time, ict the commit's where the settings ask for it.

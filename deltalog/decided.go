@@ -120,6 +120,6 @@ func Fingerprint[T Metadata | Protocol](x *T) (string, error) {
 // being read back, and a checkpoint is made when one is due. It says nothing about versions in between; a log that
 // lags behind catches up at its next snapshot.
 func (l *Log) Published(v Version, data []byte) {
-	l.applyOwn(v, data, "")
+	l.applyOwn(v, data, "", "")
 	l.checkpointIfDue(v)
 }

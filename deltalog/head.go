@@ -1,10 +1,12 @@
 package deltalog
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -64,51 +66,77 @@ func (l *Log) look(ctx context.Context) (*listing, error) {
 	return found, nil
 }
 
-// suspect is the newest version of a state that was dropped: a commit, which must still be what it was (I5).
+// suspect is a commit that must still be what it was (I5): the newest version of a state that was dropped, or one of our
+// own that no state could take.
 type suspect struct {
 	version Version
 	head    head
 	table   string // metaData.id
+	now     []byte // what was found in its place
 }
 
-// suspectOf gives nil for a state whose newest file cannot be known again by its content.
-func suspectOf(s *state) *suspect {
+// suspectOf gives the zero value for a state whose newest file cannot be known again by its content.
+func suspectOf(s *state) suspect {
 	if h := s.head; h.key != commitName(s.version) || h.sum == [sha256.Size]byte{} || s.metadata == nil {
-		return nil
+		return suspect{}
 	}
-	return &suspect{version: s.version, head: s.head, table: s.metadata.ID}
+	return suspect{version: s.version, head: s.head, table: s.metadata.ID}
 }
 
-// changed gives what is now in the place of the suspect version, nil when it is as it was or not there (the log was cleaned
-// up, or the table dropped). While the store does not say, nothing must go on: the suspicion stays. The caller holds l.io.
-func (l *Log) changed(ctx context.Context) ([]byte, error) {
-	if l.suspect == nil {
-		return nil, nil
+// doubt adds a suspect. It takes the place of one of the same version: what we put there counts more than what a look found
+// there later. The caller holds l.io.
+func (l *Log) doubt(x suspect) {
+	if x.table == "" {
+		return
 	}
-	key := l.suspect.head.key
-	data, err := l.store.Get(ctx, key)
-	switch {
-	case errors.Is(err, objstore.ErrNotFound):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("read commit %s again, which may have been replaced: %w", key, err)
-	case sha256.Sum256(data) == l.suspect.head.sum:
-		return nil, nil
+	i, found := slices.BinarySearchFunc(l.suspects, x.version, func(s suspect, v Version) int { return cmp.Compare(s.version, v) })
+	if found {
+		l.suspects[i] = x
+		return
 	}
-	return data, nil
+	l.suspects = slices.Insert(l.suspects, i, x)
 }
 
-// replacedBy gives the *ReplacedError for what changed gave, nil when a table that was made again explains it. The state
-// must have been loaded after that, so that it is of the table that the data is of, or of a later one.
-func (x *suspect) replacedBy(data []byte, now *state) *ReplacedError {
-	if data == nil || now.metadata.ID != x.table {
-		return nil
+// saidBy says whether version v, as it was replayed, is the commit with a txnId. The caller holds l.io.
+func (l *Log) saidBy(v Version, id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := l.recent.get(v)
+	return w != nil && w.txnID == id
+}
+
+// changed gives the suspects in whose place something else is now, not those that are as they were or not there (the log was
+// cleaned up, or the table dropped). While the store does not say, nothing must go on: the suspicion stays. The caller holds l.io.
+func (l *Log) changed(ctx context.Context) ([]suspect, error) {
+	var out []suspect
+	for _, x := range l.suspects {
+		data, err := l.store.Get(ctx, x.head.key)
+		switch {
+		case errors.Is(err, objstore.ErrNotFound):
+		case err != nil:
+			return nil, fmt.Errorf("read commit %s again, which may have been replaced: %w", x.head.key, err)
+		case sha256.Sum256(data) != x.head.sum:
+			x.now = data
+			out = append(out, x)
+		}
 	}
-	out := &ReplacedError{Version: x.version}
-	if a, err := parseCommit(data, x.head.key); err == nil && a.info != nil {
-		out.By = a.info.EngineInfo
+	return out, nil
+}
+
+// replacedOf gives the *ReplacedError of the oldest version that changed gave, nil when a table that was made again explains
+// them. The state must have been loaded after that, so that it is of the table that the data is of, or of a later one.
+func replacedOf(changed []suspect, now *state) *ReplacedError {
+	for _, x := range changed {
+		if now.metadata.ID != x.table {
+			continue
+		}
+		out := &ReplacedError{Version: x.version}
+		if a, err := parseCommit(x.now, x.head.key); err == nil && a.info != nil {
+			out.By = a.info.EngineInfo
+		}
+		return out
 	}
-	return out
+	return nil
 }
 
 // owe keeps what a look at the table has noticed until a commit says it: that look may be one whose error nobody hears.

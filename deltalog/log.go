@@ -21,9 +21,11 @@ type Log struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup // background checkpoints
 
-	io      chan struct{} // held while state is read, replayed or replaced, over calls to the store
-	state   *state
-	suspect *suspect // of the last state that was dropped, until the store has said what became of its newest version
+	io    chan struct{} // held while state is read, replayed or replaced, over calls to the store
+	state *state
+	// suspects are versions that were read or made and of whose state nothing is left, oldest first, until the store has said
+	// what became of them. They are few: a look at the table that succeeds clears them, and no commit is made without one.
+	suspects []suspect
 
 	mu           sync.Mutex // guards what follows; never held over calls to the store
 	snap         *Snapshot  // of state, nil while that moves on
@@ -196,7 +198,7 @@ func (l *Log) refresh(ctx context.Context) (*Snapshot, error) {
 			return nil, err
 		}
 	}
-	now, err := l.changed(ctx)
+	changed, err := l.changed(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -204,9 +206,9 @@ func (l *Log) refresh(ctx context.Context) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	replaced := l.suspect.replacedBy(now, s)
+	replaced := replacedOf(changed, s)
 	l.sawCheckpoint(s.base)
-	l.state, l.suspect = s, nil
+	l.state, l.suspects = s, nil
 	if replaced != nil { // once: whoever asks again goes on with what is there now
 		l.cfg.Logger.Error("a version of the table was replaced", "table", l.store.URL(), "error", replaced)
 		l.owe(replaced)
@@ -219,7 +221,7 @@ func (l *Log) refresh(ctx context.Context) (*Snapshot, error) {
 // known of its versions, but for what shows whether the newest of them was replaced. The caller holds l.io.
 func (l *Log) drop() {
 	if l.state != nil {
-		l.suspect = suspectOf(l.state)
+		l.doubt(suspectOf(l.state))
 	}
 	l.state = nil
 	l.mu.Lock()

@@ -150,7 +150,7 @@ func TestReplacedVersionIsSaidByTheNextCommit(t *testing.T) {
 // A version that is overwritten before its own writer could take it into its state, because a look at the table failed
 // meanwhile or saw the other content first, is noticed as well (I5).
 func TestReplacedVersionThatWasNotYetSeen(t *testing.T) {
-	for _, how := range []string{"the look failed", "the look saw the other content"} {
+	for _, how := range []string{"the look failed", "the look saw the other content", "the look saw the other content below a later version"} {
 		store := mem.New()
 		l := mustCreate(t, store, Config{})
 		mustSnapshot(t, l)
@@ -167,6 +167,9 @@ func TestReplacedVersionThatWasNotYetSeen(t *testing.T) {
 				return
 			}
 			put(t, store, commitName(v), other)
+			if how != "the look saw the other content" {
+				put(t, store, commitName(v+1), []byte(addLine("more")))
+			}
 			mustSnapshot(t, l)
 		}}
 		l.store = hooked
@@ -175,6 +178,41 @@ func TestReplacedVersionThatWasNotYetSeen(t *testing.T) {
 		if _, err := l.Commit(t.Context(), Commit{ReadVersion: v, Adds: []Add{add("next")}}); !errors.As(err, &replaced) || replaced.Version != v || replaced.By != "Careless/1.0" {
 			t.Errorf("%s: %v", how, err)
 		}
+	}
+}
+
+// A look that has noticed a replaced version, and could not read what replaced it, leaves a suspicion: a commit that lands
+// meanwhile, and which no state can take, adds its own to it, and does not push it out (I5).
+func TestReplacedVersionBelowOneThatWasNotYetSeen(t *testing.T) {
+	store := mem.New()
+	l := mustCreate(t, store, Config{})
+	v := mustCommit(t, l, Commit{ReadVersion: 0, Adds: []Add{add("ours")}})
+	mustSnapshot(t, l)
+	l.store = &afterPut{Store: store, do: func() {
+		put(t, store, commitName(v), []byte(`{"commitInfo":{"timestamp":1,"operation":"WRITE","engineInfo":"Careless/1.0"}}`+"\n"+addLine("theirs")))
+		gets := 0
+		store.SetHook(func(_ context.Context, c mem.Call) (f mem.Fault) {
+			if c.Op == mem.OpGet && c.Key == commitName(v) {
+				if gets++; gets > 1 {
+					f.Before = errors.New("503")
+				}
+			}
+			return f
+		})
+		if _, err := l.Snapshot(t.Context()); err == nil || gets != 2 {
+			t.Fatalf("the look: %v, after %d reads of the version", err, gets)
+		}
+		store.SetHook(nil)
+	}}
+	if next := mustCommit(t, l, Commit{ReadVersion: v, Adds: []Add{add("next")}}); next != v+1 {
+		t.Fatalf("version %d", next)
+	}
+	var replaced *ReplacedError
+	if _, err := l.Commit(t.Context(), Commit{ReadVersion: v, Adds: []Add{add("after")}}); !errors.As(err, &replaced) || replaced.Version != v || replaced.By != "Careless/1.0" {
+		t.Fatalf("%v; want to be told that version %d was replaced", err, v)
+	}
+	if next := mustCommit(t, l, Commit{ReadVersion: v, Adds: []Add{add("after")}}); next != v+2 {
+		t.Errorf("version %d", next)
 	}
 }
 
