@@ -13,22 +13,35 @@ import (
 // Gzip is read, and not written.
 const Gzip Codec = 2
 
-var gzipReaders = sync.Pool{New: func() any { return new(gzip.Reader) }}
+// unzipper is a reader with what it reads from, which it keeps.
+type unzipper struct {
+	src bytes.Reader
+	gz  gzip.Reader
+}
+
+var unzippers = sync.Pool{New: func() any { return new(unzipper) }}
 
 // unpackGzip decompresses a page, which fills dst.
 func unpackGzip(dst, src []byte) error {
-	r := gzipReaders.Get().(*gzip.Reader)
-	defer gzipReaders.Put(r)
-	err := r.Reset(bytes.NewReader(src))
+	r := unzippers.Get().(*unzipper)
+	r.src.Reset(src)
+	defer func() {
+		r.src.Reset(nil) // the memory of the page is used for others, or freed
+		unzippers.Put(r)
+	}()
+	err := r.gz.Reset(&r.src)
 	if err == nil {
-		_, err = io.ReadFull(r, dst)
+		_, err = io.ReadFull(&r.gz, dst)
 	}
 	if err != nil {
 		return err
 	}
 	var more [1]byte
-	if n, err := r.Read(more[:]); n > 0 || !errors.Is(err, io.EOF) { // the end has the checksum
-		return fmt.Errorf("more than %d bytes, or a wrong end: %w", len(dst), err)
+	switch n, err := r.gz.Read(more[:]); { // the end has the checksum
+	case n > 0:
+		return fmt.Errorf("more than %d bytes", len(dst))
+	case !errors.Is(err, io.EOF):
+		return fmt.Errorf("a wrong end behind %d bytes: %w", len(dst), err)
 	}
 	return nil
 }
