@@ -31,6 +31,7 @@ type Load struct {
 	stop   context.CancelFunc
 	ctx    context.Context // done when the sending is to end
 	sender sync.WaitGroup
+	config LoadConfig
 
 	mu      sync.Mutex
 	acked   map[int]Position // event -> where it was acknowledged, aborted ones not included
@@ -46,7 +47,7 @@ func StartLoad(t testing.TB, c LoadConfig) *Load {
 		c.Rate = 4000
 	}
 	c.Producers = max(c.Producers, 1)
-	l := &Load{acked: map[int]Position{}}
+	l := &Load{config: c, acked: map[int]Position{}}
 	l.ctx, l.stop = context.WithCancel(context.WithoutCancel(t.Context()))
 	for i := range c.Producers {
 		p, err := newProducer(l, c, i)
@@ -64,7 +65,8 @@ func StartLoad(t testing.TB, c LoadConfig) *Load {
 	return l
 }
 
-// Stop ends the sending and waits until all is acknowledged. It gives where each event is.
+// Stop ends the sending and waits until all is acknowledged, and transactions are decided in all partitions. It gives where
+// each event is.
 func (l *Load) Stop(t testing.TB) map[int]Position {
 	t.Helper()
 	l.stop()
@@ -82,6 +84,9 @@ func (l *Load) Stop(t testing.TB) map[int]Position {
 	defer l.mu.Unlock()
 	if l.failed != nil {
 		t.Fatalf("the load could not go on: %v", l.failed)
+	}
+	if l.config.Transactions {
+		decided(t, l.config.Addr, l.config.Topic)
 	}
 	return l.acked
 }

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -13,21 +14,32 @@ import (
 // endOffsets gives the last stable end of each partition.
 func endOffsets(t testing.TB, ctx context.Context, client *kgo.Client, topic string) map[int32]int64 {
 	t.Helper()
-	listed, err := kadm.NewClient(client).ListCommittedOffsets(ctx, topic)
+	return listed(t, ctx, topic, kadm.NewClient(client).ListCommittedOffsets)
+}
+
+// startOffsets gives where the log of each partition begins.
+func startOffsets(t testing.TB, ctx context.Context, client *kgo.Client, topic string) map[int32]int64 {
+	t.Helper()
+	return listed(t, ctx, topic, kadm.NewClient(client).ListStartOffsets)
+}
+
+func listed(t testing.TB, ctx context.Context, topic string, list func(context.Context, ...string) (kadm.ListedOffsets, error)) map[int32]int64 {
+	t.Helper()
+	got, err := list(ctx, topic)
 	if err != nil {
-		t.Fatalf("list the ends of %s: %v", topic, err)
+		t.Fatalf("list the offsets of %s: %v", topic, err)
 	}
-	ends := map[int32]int64{}
-	listed.Each(func(o kadm.ListedOffset) {
+	out := map[int32]int64{}
+	got.Each(func(o kadm.ListedOffset) {
 		if o.Err != nil {
-			t.Fatalf("the end of %s-%d: %v", topic, o.Partition, o.Err)
+			t.Fatalf("list the offset of %s-%d: %v", topic, o.Partition, o.Err)
 		}
-		ends[o.Partition] = o.Offset
+		out[o.Partition] = o.Offset
 	})
-	if len(ends) == 0 {
+	if len(out) == 0 {
 		t.Fatalf("the server names no partition of %s", topic)
 	}
-	return ends
+	return out
 }
 
 // Ends gives the last stable end of each partition of a topic.
@@ -82,4 +94,25 @@ func CreateTopic(t testing.TB, addr, topic string, partitions int32) {
 	if _, err := kadm.NewClient(client).CreateTopic(t.Context(), partitions, 1, nil, topic); err != nil {
 		t.Fatalf("create %s: %v", topic, err)
 	}
+}
+
+// decided waits until each transaction is that has records in a topic now. A coordinator acknowledges the end of one when it
+// has written that down, and its markers come to the partitions behind that: until then no read_committed consumer sees
+// what is acknowledged.
+func decided(t testing.TB, addr, topic string) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ends := listed(t, t.Context(), topic, kadm.NewClient(client).ListEndOffsets)
+	Eventually(t, Patience, func() error {
+		for p, stable := range endOffsets(t, t.Context(), client, topic) {
+			if stable < ends[p] {
+				return fmt.Errorf("the transactions in %s-%d are decided up to offset %d, want %d", topic, p, stable, ends[p])
+			}
+		}
+		return nil
+	})
 }
