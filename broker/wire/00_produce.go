@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -28,9 +27,8 @@ var errUnanswered = errors.New("batch of an acks=0 request was refused")
 //
 // Versions 0 to 2 are announced, because librdkafka derives its features from them, and end the connection
 // when used, as in Kafka 4. One v2 batch a partition. acks 1 and -1 both wait until the Log has the batch
-// durable; acks 0 is not answered. A request that waits for that lets the next Produce of its connection go on, so that one
-// sync is for all of them. Every partition has its own error, with a message from version 8 on, and names the records of a
-// refused batch that are at fault.
+// durable; acks 0 is not answered. Every partition has its own error, with a message from version 8 on,
+// and names the records of a refused batch that are at fault.
 // Batches of a transaction are taken only while it is open and the partition is part of it; from version 12 on
 // the request itself makes it so.
 func apiProduce() api {
@@ -54,13 +52,15 @@ func (s *Server) produce(r *request) (kmsg.Response, error) {
 			refuseCode, refuse = s.beginProduce(r, req)
 		}
 	}
-	p := produceRun{s: s, txn: produceTxn{id: deref(req.TransactionID), version: r.version}, landed: make(chan struct{}),
-		here: len(req.Topics) == 1 && len(req.Topics[0].Partitions) == 1, sem: make(chan struct{}, produceParallel)}
-	p.left.Store(1)
-	if log, ok := s.log.(broker.Appender); ok && p.txn.id == "" {
-		p.log = log
-	}
-	seen := map[record.TopicPartition]bool{}
+	txn := produceTxn{id: deref(req.TransactionID), version: r.version}
+	var (
+		wg   sync.WaitGroup
+		sem  = make(chan struct{}, produceParallel)
+		seen = map[record.TopicPartition]bool{}
+
+		alone       = len(req.Topics) == 1 && len(req.Topics[0].Partitions) == 1
+		appender, _ = s.log.(broker.Appender)
+	)
 	resp.Topics = make([]kmsg.ProduceResponseTopic, len(req.Topics))
 	for i := range req.Topics {
 		rt, out := &req.Topics[i], &resp.Topics[i]
@@ -84,69 +84,29 @@ func (s *Server) produce(r *request) (kmsg.Response, error) {
 				op.ErrorCode, op.ErrorMessage = codeInvalidRequest, msgOf(errors.New("the partition stands twice in one request"))
 			default:
 				seen[tp] = true
-				p.add(tp, rp.Records, op)
+				switch {
+				case alone:
+					s.appendBatch(txn, tp, rp.Records, op)
+				case appender != nil && txn.id == "" && len(rp.Records) <= produceHere:
+					wg.Add(1)
+					s.appendThen(appender, txn, tp, rp.Records, op, wg.Done)
+				default:
+					sem <- struct{}{}
+					wg.Go(func() {
+						s.appendBatch(txn, tp, rp.Records, op)
+						<-sem
+					})
+				}
 			}
 		}
 	}
-	p.queued.Wait() // each batch has its offset, or none: what comes next comes behind
-	finish := func() {
-		r.mute = s.quotas.charge(r, produceQuota, recordBytes(req))
-		resp.ThrottleMillis = int32(r.mute.Milliseconds())
-	}
-	if p.leave() && r.mayFollow && req.Acks != 0 {
-		r.wait, r.finish = p.landed, finish
-		return resp, nil
-	}
-	<-p.landed
-	finish()
+	wg.Wait()
+	r.mute = s.quotas.charge(r, produceQuota, recordBytes(req))
+	resp.ThrottleMillis = int32(r.mute.Milliseconds())
 	if req.Acks == 0 {
 		return nil, firstProduceError(resp)
 	}
 	return resp, nil
-}
-
-// produceRun is one Produce request in work.
-type produceRun struct {
-	s      *Server
-	log    broker.Appender // nil: each batch is waited for
-	txn    produceTxn
-	here   bool // there is one batch only
-	sem    chan struct{}
-	queued sync.WaitGroup // batches that have no offset yet
-	left   atomic.Int64   // batches that are not durable yet, and one for the request itself
-	landed chan struct{}  // closed when there are none
-}
-
-// leave counts one less, and says whether some are left.
-func (p *produceRun) leave() bool {
-	if p.left.Add(-1) > 0 {
-		return true
-	}
-	close(p.landed)
-	return false
-}
-
-// add appends a batch: small ones and one that is alone here, others beside each other, since checking them takes time.
-func (p *produceRun) add(tp record.TopicPartition, batch []byte, out *kmsg.ProduceResponseTopicPartition) {
-	p.left.Add(1)
-	if p.here || p.log != nil && len(batch) <= produceHere {
-		p.append(tp, batch, out)
-		return
-	}
-	p.sem <- struct{}{}
-	p.queued.Go(func() {
-		p.append(tp, batch, out)
-		<-p.sem
-	})
-}
-
-func (p *produceRun) append(tp record.TopicPartition, batch []byte, out *kmsg.ProduceResponseTopicPartition) {
-	if p.log != nil {
-		p.s.appendThen(p.log, p.txn, tp, batch, out, func() { p.leave() })
-		return
-	}
-	p.s.appendBatch(p.txn, tp, batch, out)
-	p.leave()
 }
 
 // appendBatch uses the server's context: what was begun is not given up because a client goes away.

@@ -43,7 +43,6 @@ type conn struct {
 	ahead   pipeline
 	gathers bool          // the connection sends many parts at once
 	up      *upstreamConn // of a gateway; the goroutine that answers uses it
-	waiting []waiting     // begun and not answered, in order; that goroutine's too
 
 	proof  proof
 	proven atomic.Bool // the reader takes large frames
@@ -63,12 +62,6 @@ type frame struct {
 	weight int64 // in bytes of memory, about
 	held   int64 // of the budget
 	away   bool  // it is with the cluster behind a gateway
-}
-
-// waiting is a request whose answer is not there yet.
-type waiting struct {
-	f *frame
-	a answer
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -255,78 +248,17 @@ func (c *conn) answerLoop() error {
 	if c.up != nil {
 		return c.relayLoop()
 	}
-	err := c.answerAll()
-	for _, w := range c.waiting { // after an error: what was begun comes to its end all the same
-		<-w.a.wait
-		a, _ := w.a.finish()
-		c.over(w.f, a)
-	}
-	return err
-}
-
-// answerAll answers in the order of the requests. While the first waits, those behind it that can are begun.
-func (c *conn) answerAll() error {
-	for {
-		var first <-chan struct{}
-		frames := c.frames
-		if len(c.waiting) > 0 {
-			first = c.waiting[0].a.wait
-		}
-		if len(c.waiting) == pipelineDepth {
-			frames = nil
-		}
-		select {
-		case <-first:
-			if err := c.settle(1); err != nil {
-				return err
-			}
-		case f, more := <-frames:
-			if !more {
-				return c.settle(len(c.waiting))
-			}
-			if err := c.answer(&f); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// settle answers the first n of the requests that wait.
-func (c *conn) settle(n int) error {
-	for range n {
-		w := c.waiting[0]
-		c.waiting = c.waiting[1:]
-		<-w.a.wait
-		a, err := w.a.finish()
-		if err := c.send(w.f, a, err); err != nil {
+	for f := range c.frames {
+		if err := c.answer(&f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// answer answers a request, or begins it. Only a Produce request is begun while others wait: any other sees what they did.
 func (c *conn) answer(f *frame) error {
 	c.ahead.hold(c.ctx, f) // a client that keeps to what it was told does not notice
-	if f.key != keyProduce {
-		if err := c.settle(len(c.waiting)); err != nil {
-			c.over(f, answer{})
-			return err
-		}
-	}
 	a, err := c.s.dispatch(c.ctx, c, f)
-	if err == nil && a.wait != nil {
-		c.waiting = append(c.waiting, waiting{f, a})
-		return nil
-	}
-	if serr := c.settle(len(c.waiting)); serr != nil {
-		err = serr
-	}
-	return c.send(f, a, err)
-}
-
-// send sends an answer, unless there is an error, and ends the request.
-func (c *conn) send(f *frame, a answer, err error) error {
 	switch {
 	case err != nil:
 	case a.parts != nil:
@@ -337,12 +269,6 @@ func (c *conn) send(f *frame, a answer, err error) error {
 	if err == nil {
 		err = a.end
 	}
-	c.over(f, a)
-	return err
-}
-
-// over gives back what a request held.
-func (c *conn) over(f *frame, a answer) {
 	a.release()
 	if f.key == keyProduce && c.up == nil {
 		recycle(f.body)
@@ -350,4 +276,5 @@ func (c *conn) over(f *frame, a answer) {
 	}
 	c.s.budget.Release(f.held)
 	c.ahead.leave(f, a.mute)
+	return err
 }

@@ -43,12 +43,6 @@ type request struct {
 	proved   func()        // the user is who they say they are
 	end      error         // ends the connection after the answer
 	mute     time.Duration // nothing more is answered for so long: a quota is used up
-
-	// A handler that sets wait has begun what it can: the answer is complete when wait is closed and finish was called. Only
-	// where mayFollow says that the connection can go on meanwhile.
-	mayFollow bool
-	wait      <-chan struct{}
-	finish    func()
 }
 
 // answer is what goes back: a frame with its length, empty when there is nothing to send.
@@ -59,9 +53,6 @@ type answer struct {
 	done  func()
 	end   error // of the connection, after the answer
 	mute  time.Duration
-
-	wait   <-chan struct{}        // the answer is not there yet: it is what finish gives then
-	finish func() (answer, error) // called once
 }
 
 func (a answer) release() {
@@ -113,19 +104,7 @@ func (s *Server) dispatch(ctx context.Context, c *conn, f *frame) (answer, error
 	in = nil
 	r.ctx, r.host, r.local, r.up = ctx, c.host, c.local, c.up
 	r.proof, r.proved = &c.proof, c.proved
-	r.mayFollow = c.up == nil
 	resp, err := a.handle(s, r)
-	if r.wait != nil {
-		return answer{wait: r.wait, finish: func() (answer, error) {
-			r.finish()
-			return s.answerOf(c, a, r, corr, resp, nil)
-		}}, nil
-	}
-	return s.answerOf(c, a, r, corr, resp, err)
-}
-
-// answerOf makes the answer of what a handler gave.
-func (s *Server) answerOf(c *conn, a api, r *request, corr []byte, resp kmsg.Response, err error) (answer, error) {
 	ans := answer{done: r.done, files: r.files, end: r.end, mute: r.mute}
 	if r.done == nil {
 		ans.done = r.mem.release
@@ -135,17 +114,17 @@ func (s *Server) answerOf(c *conn, a api, r *request, corr []byte, resp kmsg.Res
 			return ans, nil
 		}
 		if len(r.files) > 0 { // never an answer without them (I4)
-			return ans, fmt.Errorf("%s version %d: the answer has fields that do not go with batches in files", a.name, r.version)
+			return ans, fmt.Errorf("%s version %d: the answer has fields that do not go with batches in files", a.name, version)
 		}
 	}
 	if err == nil && resp != nil {
-		ans.out = encode(corr, resp, resp.IsFlexible() && a.key != keyAPIVersions)
-		if a.key != keyFetch { // which sees to its own
+		ans.out = encode(corr, resp, resp.IsFlexible() && key != keyAPIVersions)
+		if key != keyFetch { // which sees to its own
 			err = s.settle(r, len(ans.out))
 		}
 	}
 	if err != nil {
-		return ans, fmt.Errorf("%s version %d: %w", a.name, r.version, err)
+		return ans, fmt.Errorf("%s version %d: %w", a.name, version, err)
 	}
 	return ans, nil
 }

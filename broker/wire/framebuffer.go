@@ -9,7 +9,7 @@ import (
 // Append was given is in the log then, or refused. So they are used again; a fresh one costs zeroing and collecting.
 const (
 	leastPooled = 16 << 10
-	mostPooled  = 16 << 20
+	mostPooled  = 4 << 20
 	poolSteps   = 4 // sizes between a power of two and the next, so that little is left over
 )
 
