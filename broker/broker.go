@@ -60,6 +60,32 @@ type Fetched struct {
 	Err     error        // of this partition alone: ErrUnknownTopic, *OutOfRangeError, ...
 }
 
+// KeptBack tells whether a limit, or the end of a file, kept back what is there for some of the ranges: then waiting for more
+// is no use. An answer of nothing at all waits, whatever the marks: compaction may have left nothing below them.
+func KeptBack(ranges []FetchRange, got []Fetched, isolation Isolation) bool {
+	some, back := false, false
+	for i := range got {
+		f := &got[i]
+		next, end := ranges[i].From, f.Bounds.End
+		if isolation == ReadCommitted {
+			end = f.Bounds.Stable
+		}
+		if f.File != nil {
+			next = f.File.Next
+		}
+		for b := f.Batches; len(b) > 0; {
+			h, err := record.ParseHeader(b)
+			if err != nil {
+				return true
+			}
+			b, next = b[h.Size():], h.LastOffset()+1
+		}
+		some = some || next > ranges[i].From
+		back = back || next < end
+	}
+	return some && back
+}
+
 // FileRange are whole batches where they lie in a file. Unlike Fetched.Batches they were not looked at between the first
 // and the last.
 type FileRange struct {

@@ -76,7 +76,7 @@ func (l *Log) Fetch(ctx context.Context, ranges []broker.FetchRange, opts broker
 	defer timer.Stop()
 	for {
 		out, final, err := f.read()
-		if err != nil || final || f.got >= opts.MinBytes || f.limited(out) {
+		if err != nil || final || f.got >= opts.MinBytes || broker.KeptBack(ranges, out, opts.Isolation) {
 			return out, err
 		}
 		for !f.enough() {
@@ -95,38 +95,6 @@ func (l *Log) Fetch(ctx context.Context, ranges []broker.FetchRange, opts broker
 		}
 		releaseFiles(out)
 	}
-}
-
-// limited tells whether a limit, or the end of a segment, kept back what is there: then waiting is no use.
-func (f *fetch) limited(out []broker.Fetched) bool {
-	if f.got == 0 { // the first batch comes whatever the limits: compaction has left none
-		return false
-	}
-	for i := range out {
-		next := f.ranges[i].From
-		if file := out[i].File; file != nil {
-			next = file.Next
-		}
-		for b := out[i].Batches; len(b) > 0; {
-			h, err := record.ParseHeader(b)
-			if err != nil {
-				return true
-			}
-			b, next = b[h.Size():], h.LastOffset()+1
-		}
-		if next < f.visible(out[i].Bounds) {
-			return true
-		}
-	}
-	return false
-}
-
-// visible is the end of what the fetch may see.
-func (f *fetch) visible(b broker.Bounds) record.Offset {
-	if f.opts.Isolation == broker.ReadCommitted {
-		return b.Stable
-	}
-	return b.End
 }
 
 // watch registers or unregisters the waiter with all partitions.
@@ -266,6 +234,7 @@ func (p *partition) committedOnly(out *broker.Fetched, from record.Offset, abort
 // view is one use of a segment's reader; done ends it.
 type view struct {
 	r *segment.Reader
+	s *seg
 	h *handle // nil when the reader is a writer's
 
 	next    record.Offset        // where the segment ends
@@ -324,9 +293,9 @@ func (p *partition) segmentOf(from record.Offset, bounds *broker.Bounds, seen *i
 	}
 	s := p.segs[i]
 	if s.w != nil {
-		return s, view{r: s.w.Reader(), next: s.w.Info().Next, aborted: p.txns.aborted}, nil
+		return s, view{r: s.w.Reader(), s: s, next: s.w.Info().Next, aborted: p.txns.aborted}, nil
 	}
-	return s, view{next: s.info.Next, aborted: p.txns.aborted}, nil
+	return s, view{s: s, next: s.info.Next, aborted: p.txns.aborted}, nil
 }
 
 // OffsetForTime finds the first offset with a timestamp at or after ms.

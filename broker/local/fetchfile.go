@@ -33,22 +33,18 @@ func (f *fetch) inFile(v view, at record.Offset, limit int, stable record.Offset
 	if err != nil || s.Size < f.l.cfg.inFileFrom || f.opts.Isolation == broker.ReadCommitted && s.Next > stable {
 		return nil, err
 	}
-	pins := int64(0)
-	if v.h != nil { // the active segment's file is open anyway
-		pins = 1
-	}
-	if f.l.pinned.Add(pins) > int64(f.l.cfg.OpenSegments) && pins > 0 {
-		f.l.pinned.Add(-pins)
+	unpin, ok := f.l.pins.take(v)
+	if !ok {
 		return nil, nil
 	}
 	file, release, err := v.r.Pin()
 	if err != nil {
-		f.l.pinned.Add(-pins)
+		unpin()
 		return nil, err
 	}
 	return &broker.FileRange{File: file, Pos: s.Pos, Size: s.Size, Next: s.Next, Release: sync.OnceFunc(func() {
 		release()
-		f.l.pinned.Add(-pins)
+		unpin()
 	})}, nil
 }
 

@@ -54,7 +54,7 @@ type Log struct {
 	sealedOpen      atomic.Int64  // files of sealed segments that a checkpoint will close
 	waiting         atomic.Int64  // groups that are synced and not applied
 	broken          error         // of applyGroup
-	pinned          atomic.Int64  // answers that lie in files
+	pins            pins          // files that answers lie in
 	checkpointWish  chan struct{} // capacity 1
 	loops           sync.WaitGroup
 
@@ -78,7 +78,7 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 		closed: make(chan struct{}), topics: map[string]*topic{}, queue: queue{wake: make(chan struct{}, 1)},
 		validating: semaphore.NewWeighted(cfg.ValidateMemory),
 		groups:     make(chan group, 1), spare: make(chan []*entry, 4), budget: semaphore.NewWeighted(cfg.QueueBytes),
-		checkpointWish: make(chan struct{}, 1), handles: newHandles(cfg.FS, cfg.OpenSegments)}
+		checkpointWish: make(chan struct{}, 1), handles: newHandles(cfg.FS, cfg.OpenSegments), pins: pins{most: cfg.OpenSegments}}
 	if err := l.makeDirs(); err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
 	}

@@ -20,6 +20,8 @@ type seg struct {
 	appended int64 // Unix ms of the last append
 	cleaned  int64 // Unix ms of the first pass of the cleaner over it, 0: none yet
 	tombs    bool  // the cleaner left something in it that goes later
+
+	pinned pinned // guarded by pins.mu
 }
 
 func (s *seg) state() segment.Info {
@@ -144,6 +146,7 @@ func (p *partition) fullLocked(s *seg, h record.BatchHeader, now time.Time) bool
 // sealLocked ends the active segment. The next checkpoint syncs and closes it.
 func (p *partition) sealLocked(s *seg) {
 	s.w.Finish()
+	p.log.pins.end(s)
 	s.info, s.sealed, p.changed = s.w.Info(), true, true
 	if n := p.log.sealedOpen.Add(1); n >= int64(p.log.cfg.OpenSegments) {
 		p.log.requestCheckpoint()
@@ -200,6 +203,7 @@ func (p *partition) closeLocked() error {
 	var err error
 	for _, s := range p.segs {
 		p.log.handles.drop(s)
+		p.log.pins.end(s)
 		if s.w != nil {
 			if cerr := s.w.Close(); err == nil {
 				err = cerr

@@ -106,7 +106,7 @@ func (s *Server) mayPoll(r *request) (leave func(), ok bool) {
 }
 
 // fetchLog asks the Log, for a large answer at once and then, if there is less than MinBytes, for a small one
-// when it comes. So only answers that are there hold memory, not those that are waited for.
+// when it comes, unless a limit keeps back what is there. So only answers that are there hold memory, not those that are waited for.
 func (s *Server) fetchLog(r *request, slots []*fetchSlot, opts broker.FetchOptions) error {
 	ranges := make([]broker.FetchRange, len(slots))
 	for i, sl := range slots {
@@ -117,7 +117,8 @@ func (s *Server) fetchLog(r *request, slots []*fetchSlot, opts broker.FetchOptio
 			now := opts
 			now.MaxWait = 0
 			got, err := s.log.Fetch(r.ctx, ranges, now)
-			if n, inMemory, failed := fetchedBytes(got); err != nil || failed || n >= opts.MinBytes || opts.MaxWait <= 0 {
+			n, inMemory, failed := fetchedBytes(got)
+			if err != nil || failed || n >= opts.MinBytes || opts.MaxWait <= 0 || broker.KeptBack(ranges, got, opts.Isolation) {
 				mem.keep(inMemory)
 				r.done = mem.release
 				return s.fillAll(r, slots, got, err)

@@ -11,14 +11,15 @@ import (
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
-// The memory budget has four fixed shares, so that no kind of load can starve another: requests in work and requests
-// that are being decoded (a quarter each), answers that are made or sent (three eighths), and what groups and
-// positions keep (the rest).
+// The memory budget has five fixed shares, so that no kind of load can starve another: requests in work and requests
+// that are being decoded (a quarter each), answers that are made or sent (three eighths), buffers that wait for the next
+// Produce request (a 64th), and what groups and positions keep (the rest).
 func (c Config) requestMemory() int64 { return c.MemoryBudget / 4 }
 func (c Config) decodeMemory() int64  { return c.MemoryBudget / 4 }
 func (c Config) answerMemory() int64  { return c.MemoryBudget / 8 * 3 }
+func (c Config) idleMemory() int64    { return c.MemoryBudget / 64 }
 func (c Config) stateMemory() int64 {
-	return c.MemoryBudget - c.requestMemory() - c.decodeMemory() - c.answerMemory()
+	return c.MemoryBudget - c.requestMemory() - c.decodeMemory() - c.answerMemory() - c.idleMemory()
 }
 
 // controlLimit is the largest request other than Produce: what it may decode to fits into its share.

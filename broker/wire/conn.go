@@ -204,9 +204,8 @@ func (c *conn) readFrame(size int) (frame, error) {
 		return frame{}, fmt.Errorf("read request: %w", err)
 	}
 	f := frame{key: int16(binary.BigEndian.Uint16(head)), weight: int64(size)}
-	if f.key == keyProduce {
-		pooled, _ := pooledSize(size)
-		f.weight = int64(pooled)
+	if c.reuses(f.key) {
+		f.weight = int64(c.s.buffers.size(size))
 	}
 	if f.key != keyProduce {
 		if most := c.s.cfg.controlLimit(); size > most {
@@ -236,13 +235,16 @@ func (c *conn) readFrame(size int) (frame, error) {
 	return f, nil
 }
 
-// frameBody gives the memory of a frame. That of a Produce request comes back by recycle, unless a gateway sends it on.
+// frameBody gives the memory of a frame.
 func (c *conn) frameBody(key int16, size int) []byte {
-	if key == keyProduce && c.up == nil {
-		return newFrameBuffer(size)
+	if c.reuses(key) {
+		return c.s.buffers.get(size)
 	}
 	return make([]byte, size)
 }
+
+// reuses says whether the memory of a frame is for the next one when it is answered. A gateway sends it on.
+func (c *conn) reuses(key int16) bool { return key == keyProduce && c.up == nil }
 
 func (c *conn) answerLoop() error {
 	if c.up != nil {
@@ -270,8 +272,8 @@ func (c *conn) answer(f *frame) error {
 		err = a.end
 	}
 	a.release()
-	if f.key == keyProduce && c.up == nil {
-		recycle(f.body)
+	if c.reuses(f.key) {
+		c.s.buffers.put(f.body)
 		f.body = nil
 	}
 	c.s.budget.Release(f.held)

@@ -178,3 +178,74 @@ func TestFetchOutlivesTheFile(t *testing.T) {
 	}
 	log.settled(t)
 }
+
+// countedLog counts what a log reads.
+type countedLog struct {
+	*local.Log
+	read atomic.Int64 // bytes in memory
+}
+
+func (l *countedLog) Fetch(ctx context.Context, ranges []broker.FetchRange, opts broker.FetchOptions) ([]broker.Fetched, error) {
+	got, err := l.Log.Fetch(ctx, ranges, opts)
+	for _, f := range got {
+		l.read.Add(int64(len(f.Batches)))
+	}
+	return got, err
+}
+
+// I8: what is read for a Fetch is answered, though it is less than the request waits for, when a limit keeps back the rest: that of
+// the request, or of what the log reads into memory.
+func TestFetchKeptBack(t *testing.T) {
+	const partitions, pieces = 500, 28 << 10 // 13 MiB, none of it large enough to stay in its file
+	log := &countedLog{Log: newFileLog(t).Log}
+	if _, err := log.CreateTopic(t.Context(), "t", topicOf(partitions)); err != nil {
+		t.Fatal(err)
+	}
+	for p := range int32(partitions) {
+		b := record.NewBuilder(record.None)
+		b.Append(1, nil, make([]byte, pieces), nil)
+		raw, err := b.Build(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := log.Append(t.Context(), record.TopicPartition{Topic: "t", Partition: p}, raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := start(t, log, nil)
+	nc := dial(t, s)
+	for _, c := range []struct {
+		name        string
+		bytes, want int
+	}{{"memory of the log", 64 << 20, 8 << 20}, {"request", 2 << 20, 2 << 20}} {
+		t.Run(c.name, func(t *testing.T) {
+			log.read.Store(0)
+			req := kmsg.NewPtrFetchRequest()
+			req.MaxBytes, req.MinBytes, req.MaxWaitMillis = int32(c.bytes), 10<<20, int32(patience.Milliseconds())
+			ft := kmsg.NewFetchRequestTopic()
+			for p := range int32(partitions) {
+				fp := kmsg.NewFetchRequestTopicPartition()
+				fp.Partition, fp.PartitionMaxBytes = p, 1<<20
+				ft.Partitions = append(ft.Partitions, fp)
+			}
+			ft.Topic = "t"
+			req.Topics = append(req.Topics, ft)
+			if _, err := nc.Write(frameOf(req, 11, 7)); err != nil {
+				t.Fatal(err)
+			}
+			_, body := readAnswer(t, nc)
+			resp := kmsg.NewPtrFetchResponse()
+			resp.Version = 11
+			if err := resp.ReadFrom(body); err != nil {
+				t.Fatal(err)
+			}
+			got := 0
+			for _, p := range resp.Topics[0].Partitions {
+				got += len(p.RecordBatches)
+			}
+			if read := int(log.read.Load()); read != got || got < c.want-2*pieces {
+				t.Errorf("%d bytes are answered, %d were read", got, read)
+			}
+		})
+	}
+}

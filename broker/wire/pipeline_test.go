@@ -12,6 +12,9 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/record"
 )
 
 // tagged is a frame of OffsetFetch whose n groups carry one unknown field each: the most memory for a byte that
@@ -249,4 +252,75 @@ func TestMutedClientsStarveNobody(t *testing.T) {
 		go func() { _, _ = nc.Write(as("good")) }()
 		readAnswer(t, nc)
 	}
+}
+
+// gatedLog lets one append to a topic through for each token.
+type gatedLog struct {
+	*memLog
+	topic string
+	gate  chan struct{}
+}
+
+func (l *gatedLog) Append(ctx context.Context, tp record.TopicPartition, batch []byte) (broker.AppendResult, error) {
+	if tp.Topic == l.topic {
+		<-l.gate
+	}
+	return l.memLog.Append(ctx, tp, batch)
+}
+
+// I8: what a client sent before it was above its quota is answered when it is durable, and its memory is free, though the next
+// request of its connection is held.
+func TestMutedClientsAreAnswered(t *testing.T) {
+	log := &gatedLog{newMemLog(t), "t", make(chan struct{})}
+	s := start(t, log, nil)
+	if _, err := log.CreateTopic(t.Context(), "t", topicOf(1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := setQuota(t, kadm.NewClient(client(t, s)), produceQuota, 1000, quotaClient, "raw"); err != nil {
+		t.Fatal(err)
+	}
+	nc := dial(t, s)
+	_ = nc.SetDeadline(time.Now().Add(patience))
+	send := func(i int32, size int) {
+		t.Helper()
+		if _, err := nc.Write(frameOf(produceRequest(t, -1, "t", strings.Repeat("x", size)), 9, i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ahead := func(frames int) func() bool {
+		return func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			for c := range s.conns {
+				if c.peer == nc.LocalAddr().String() {
+					c.ahead.mu.Lock()
+					defer c.ahead.mu.Unlock()
+					return c.ahead.frames == frames
+				}
+			}
+			return false
+		}
+	}
+	send(0, 100_000)
+	send(1, 900_000)
+	until(t, within(t, patience), "both are read", ahead(2))
+	log.gate <- struct{}{}
+	if i, _ := readAnswer(t, nc); i != 0 {
+		t.Fatalf("answer %d", i)
+	}
+	until(t, within(t, patience), "the client is muted", ahead(1))
+	send(2, 10)
+	until(t, within(t, patience), "the next is read", ahead(2))
+	soon, cancel := context.WithTimeout(t.Context(), maxThrottle/2)
+	defer cancel()
+	_ = nc.SetDeadline(time.Now().Add(maxThrottle / 2))
+	log.gate <- struct{}{}
+	if i, _ := readAnswer(t, nc); i != 1 {
+		t.Fatalf("answer %d", i)
+	}
+	if err := s.budget.Acquire(soon, s.cfg.requestMemory()-aheadWeight); err != nil {
+		t.Fatal("memory of the large request is not given back")
+	}
+	s.budget.Release(s.cfg.requestMemory() - aheadWeight)
+	close(log.gate)
 }

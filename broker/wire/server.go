@@ -38,6 +38,7 @@ type Server struct {
 	txns        *txnCoordinator     // nil when the Log takes no transactions
 	access      *access             // nil when everyone may do everything
 	budget      *semaphore.Weighted // request bytes
+	buffers     frameBuffers        // of Produce requests, for the next ones
 	polls       *semaphore.Weighted // those of them that long polls hold
 	decoding    *semaphore.Weighted // what requests may decode to
 	answers     *semaphore.Weighted // bytes of answers
@@ -108,6 +109,7 @@ func newServer(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, log: cfg.Log, lg: cfg.Logger, conns: map[*conn]struct{}{}, metrics: newCounters()}
 	s.budget = semaphore.NewWeighted(cfg.requestMemory())
+	s.buffers.most = cfg.idleMemory()
 	s.polls = semaphore.NewWeighted(cfg.pollMemory())
 	s.decoding = semaphore.NewWeighted(cfg.decodeMemory())
 	s.answers = semaphore.NewWeighted(cfg.answerMemory())
