@@ -10,9 +10,9 @@ func (a *actions) rowReader(c *parquetColumn, in *interner) func() error {
 	case "remove":
 		return a.removeReader(c, in)
 	case "txn":
-		return a.txnReader(c)
+		return a.txnReader(c, in)
 	case "metaData":
-		return a.metadataReader(c)
+		return a.metadataReader(c, in)
 	case "protocol":
 		return a.protocolReader(c)
 	case "domainMetadata":
@@ -22,7 +22,7 @@ func (a *actions) rowReader(c *parquetColumn, in *interner) func() error {
 				return nil
 			}
 			gone, _ := removed.bool()
-			a.domains = append(a.domains, DomainMetadata{Domain: domain.kept(), Configuration: conf.kept(), Removed: gone})
+			a.domains = append(a.domains, DomainMetadata{Domain: domain.kept(in), Configuration: conf.kept(in), Removed: gone})
 			return nil
 		}
 	case "sidecar":
@@ -32,7 +32,7 @@ func (a *actions) rowReader(c *parquetColumn, in *interner) func() error {
 				return nil
 			}
 			n, _ := size.int()
-			a.sidecars = append(a.sidecars, Sidecar{Path: path.kept(), SizeInBytes: n})
+			a.sidecars = append(a.sidecars, Sidecar{Path: path.kept(in), SizeInBytes: n})
 			return nil
 		}
 	}
@@ -43,7 +43,7 @@ func (a *actions) rowReader(c *parquetColumn, in *interner) func() error {
 // writers keep an all-null struct in rows of other actions.
 func (a *actions) addReader(c *parquetColumn, in *interner) func() error {
 	path, size, modified, change := c.leaf("path"), c.leaf("size"), c.leaf("modificationTime"), c.leaf("dataChange")
-	values, tags, dv := c.mapOf("partitionValues"), c.mapOf("tags"), dvReader(c)
+	values, tags, dv := c.mapOf("partitionValues"), c.mapOf("tags"), dvReader(c, in)
 	base, commit, provider, stats := c.leaf("baseRowId"), c.leaf("defaultRowCommitVersion"), c.leaf("clusteringProvider"), c.leaf("stats")
 	parsed := newStatsReader(c.parsed)
 	var buf []byte
@@ -53,7 +53,7 @@ func (a *actions) addReader(c *parquetColumn, in *interner) func() error {
 		}
 		x := a.addSlot()
 		x.Path, x.PartitionValues, x.Stats, x.DeletionVector = path.text(), values.shared(in), stats.text(), dv()
-		x.BaseRowID, x.DefaultRowCommitVersion, x.ClusteringProvider = base.intPtr(), commit.intPtr(), provider.kept()
+		x.BaseRowID, x.DefaultRowCommitVersion, x.ClusteringProvider = base.intPtr(), commit.intPtr(), provider.kept(in)
 		x.Size, _ = size.int()
 		x.ModificationTime, _ = modified.int()
 		x.DataChange, _ = change.bool()
@@ -72,7 +72,7 @@ func (a *actions) addReader(c *parquetColumn, in *interner) func() error {
 
 func (a *actions) removeReader(c *parquetColumn, in *interner) func() error {
 	path, deleted, change, extended := c.leaf("path"), c.leaf("deletionTimestamp"), c.leaf("dataChange"), c.leaf("extendedFileMetadata")
-	values, dv := c.mapOf("partitionValues"), dvReader(c)
+	values, dv := c.mapOf("partitionValues"), dvReader(c, in)
 	size, base, commit := c.leaf("size"), c.leaf("baseRowId"), c.leaf("defaultRowCommitVersion")
 	return func() error {
 		if !path.ok() {
@@ -88,14 +88,14 @@ func (a *actions) removeReader(c *parquetColumn, in *interner) func() error {
 	}
 }
 
-func dvReader(c *parquetColumn) func() *DeletionVector {
+func dvReader(c *parquetColumn, in *interner) func() *DeletionVector {
 	kind, path, offset := c.leaf("deletionVector.storageType"), c.leaf("deletionVector.pathOrInlineDv"), c.leaf("deletionVector.offset")
 	size, rows, last := c.leaf("deletionVector.sizeInBytes"), c.leaf("deletionVector.cardinality"), c.leaf("deletionVector.maxRowIndex")
 	return func() *DeletionVector {
 		if !kind.ok() {
 			return nil
 		}
-		d := &DeletionVector{StorageType: kind.kept(), PathOrInlineDV: path.kept(), MaxRowIndex: last.intPtr()}
+		d := &DeletionVector{StorageType: kind.kept(in), PathOrInlineDV: path.kept(in), MaxRowIndex: last.intPtr()}
 		if v, ok := offset.int(); ok {
 			off := int32(v)
 			d.Offset = &off
@@ -107,7 +107,7 @@ func dvReader(c *parquetColumn) func() *DeletionVector {
 	}
 }
 
-func (a *actions) txnReader(c *parquetColumn) func() error {
+func (a *actions) txnReader(c *parquetColumn, in *interner) func() error {
 	app, version, updated := c.leaf("appId"), c.leaf("version"), c.leaf("lastUpdated")
 	return func() error {
 		if !app.ok() {
@@ -117,12 +117,12 @@ func (a *actions) txnReader(c *parquetColumn) func() error {
 		if !ok {
 			return errors.New("txn without version")
 		}
-		a.txns = append(a.txns, Txn{AppID: app.kept(), Version: v, LastUpdated: updated.intPtr()})
+		a.txns = append(a.txns, Txn{AppID: app.kept(in), Version: v, LastUpdated: updated.intPtr()})
 		return nil
 	}
 }
 
-func (a *actions) metadataReader(c *parquetColumn) func() error {
+func (a *actions) metadataReader(c *parquetColumn, in *interner) func() error {
 	id, name, description, schema := c.leaf("id"), c.leaf("name"), c.leaf("description"), c.leaf("schemaString")
 	provider, options := c.leaf("format.provider"), c.mapOf("format.options")
 	partitions, conf, created := c.leaf("partitionColumns#element"), c.mapOf("configuration"), c.leaf("createdTime")
@@ -133,8 +133,8 @@ func (a *actions) metadataReader(c *parquetColumn) func() error {
 		if a.metadata != nil {
 			return errors.New("second metaData action")
 		}
-		a.metadata = &Metadata{ID: id.kept(), Name: name.kept(), Description: description.kept(), SchemaString: schema.kept(),
-			Format: Format{Provider: provider.kept(), Options: options.plain()}, PartitionColumns: partitions.list(),
+		a.metadata = &Metadata{ID: id.kept(in), Name: name.kept(in), Description: description.kept(in), SchemaString: schema.kept(in),
+			Format: Format{Provider: provider.kept(in), Options: options.plain()}, PartitionColumns: partitions.list(),
 			Configuration: conf.plain(), CreatedTime: created.intPtr()}
 		a.metadata.normalize()
 		return nil

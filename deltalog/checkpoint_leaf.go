@@ -20,8 +20,31 @@ import (
 // inside maps and lists that writers do not agree on. Levels and values come from our own decoder, or from the library where
 // that does not know what a chunk has.
 
-// leafBatch is how many rows are decoded at once.
-const leafBatch = 1024
+const (
+	// leafBatch is how many rows are decoded at once.
+	leafBatch = 1024
+	// batchBytes bounds what those rows take that stands in dictionaries, all leaves together: there are fewer rows then.
+	batchBytes = 64 << 20
+)
+
+// batchOf gives how many rows to decode at once, so that they stay within batchBytes; one row is always decoded.
+func batchOf(leaves []*parquetLeaf) (int, error) {
+	row := 0
+	for _, l := range leaves {
+		if l.own == nil {
+			continue
+		}
+		widest, err := l.own.Widest()
+		if errors.Is(err, ourparquet.ErrUnsupported) {
+			err = l.useLibrary()
+		}
+		if err != nil {
+			return 0, fmt.Errorf("column %s: %w", l.desc.Path(), err)
+		}
+		row += widest
+	}
+	return min(leafBatch, max(1, batchBytes/max(1, row))), nil
+}
 
 // parquetLeaf reads one leaf column row by row.
 type parquetLeaf struct {
@@ -35,6 +58,7 @@ type parquetLeaf struct {
 
 	group     *file.RowGroupReader
 	given     int                    // rows of it that were passed
+	batch     int                    // rows of the next batches
 	own       *ourparquet.LeafReader // batches are whole rows then
 	chunk     file.ColumnChunkReader // else
 	wide      [2][]int16             // levels as the chunk gives them
@@ -212,7 +236,7 @@ func (l *parquetLeaf) readOwn() error {
 	if l.own.Rows() == 0 {
 		return nil
 	}
-	s, _, err := l.own.Next(leafBatch)
+	s, _, err := l.own.Next(l.batch)
 	if err != nil {
 		return err
 	}
@@ -351,7 +375,7 @@ func (l *parquetLeaf) text() string {
 }
 
 // kept gives a text that is good for ever.
-func (l *parquetLeaf) kept() string { return strings.Clone(l.text()) }
+func (l *parquetLeaf) kept(in *interner) string { return in.text(l.text()) }
 
 func (l *parquetLeaf) int() (int64, bool) {
 	switch {

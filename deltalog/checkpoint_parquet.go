@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
@@ -123,8 +124,15 @@ func readRowGroup(src *checkpointSource, f *file.Reader, group int, columns []*p
 			active[i] = append(active[i], l)
 		}
 	}
+	batch, err := batchOf(slices.Concat(active...))
+	if err != nil {
+		return err
+	}
+	for _, l := range slices.Concat(active...) {
+		l.batch = batch
+	}
 	for row := range rg.NumRows() {
-		if row > 0 && row%leafBatch == 0 {
+		if row > 0 && row%int64(batch) == 0 {
 			if err := flush(); err != nil {
 				return err
 			}

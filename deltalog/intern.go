@@ -6,19 +6,36 @@ import (
 	"strings"
 )
 
-// interner shares equal partition value maps: a table has far fewer partitions than files.
+// interner shares equal partition value maps, since a table has far fewer partitions than files, and equal long texts.
 type interner struct {
 	maps  map[string]map[string]*string
 	texts map[string]map[string]*string // by their JSON text
 	// lastText is the text that came last of those that were new, and lastMap its map.
 	lastText string
 	lastMap  map[string]*string
+	long     map[string]string // texts
 	buf      []byte
 	keys     []string
 }
 
 func newInterner() *interner {
-	return &interner{maps: map[string]map[string]*string{}, texts: map[string]map[string]*string{}}
+	return &interner{maps: map[string]map[string]*string{}, texts: map[string]map[string]*string{}, long: map[string]string{}}
+}
+
+// shortText is the length up to which a text takes no more than the action that it is of.
+const shortText = 64
+
+// text gives a copy of a text that is good for ever. Equal long ones share it: a dictionary has one for any number of rows.
+func (in *interner) text(s string) string {
+	if len(s) <= shortText {
+		return strings.Clone(s)
+	}
+	own, ok := in.long[s]
+	if !ok {
+		own = strings.Clone(s)
+		in.long[own] = own
+	}
+	return own
 }
 
 // noValues is the empty, not nil, map.

@@ -25,6 +25,7 @@ type leafReader struct {
 	dict    dictionary
 
 	// The page that is being read.
+	begun    bool // there was one
 	left     int  // slots of it still to read
 	inPlace  bool // body lies where its values belong in data
 	defs     hybrid
@@ -349,6 +350,7 @@ func (l *leafReader) nextPage(skip int) (passed int, err error) {
 }
 
 func (l *leafReader) openPage(h *pageHeader) error {
+	l.begun = true
 	packed, err := l.pages.take(h)
 	if err != nil {
 		return err

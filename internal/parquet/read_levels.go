@@ -13,6 +13,7 @@ import (
 type LeafReader struct {
 	leaf leafReader
 	rows int64 // still to read
+	each int64 // slots of a row, on average and rounded up
 	bad  error // sticky
 }
 
@@ -39,6 +40,7 @@ func OpenLeaf(src Source, footer *metadata.FileMetaData, group, column int, opts
 	if err := o.chunk(l, column); err != nil {
 		return nil, err
 	}
+	r.each = max(1, l.slots/max(1, r.rows)+min(1, l.slots%max(1, r.rows)))
 	desc := footer.Schema.Column(column)
 	if l.setWidth(desc); l.kind == kindFixed && l.width <= 0 {
 		return nil, damaged("column %q: values of %d bytes", l.name, desc.TypeLength())
@@ -51,6 +53,16 @@ func (r *LeafReader) Kind() arrowparquet.Type { return arrowparquet.Type(r.leaf.
 
 // Rows is how many rows are left.
 func (r *LeafReader) Rows() int64 { return r.rows }
+
+// Widest is how many bytes a row may take because its values stand in the leaf's dictionary, where a few bytes of the file
+// stand for any number of them: that of the longest one, times the values that a row has on average. It is 0 without a dictionary.
+func (r *LeafReader) Widest() (int, error) {
+	l := &r.leaf
+	if r.bad == nil && !l.begun && l.slots > 0 {
+		_, r.bad = l.nextPage(0) // the dictionary comes first
+	}
+	return int(min(int64(l.dict.most)*min(r.each, mostBytes), mostBytes)), r.bad
+}
 
 // Next decodes the next rows, n of them or as many as are left. What it gives is good until the next call.
 func (r *LeafReader) Next(n int) (s Slots, rows int, err error) {

@@ -211,6 +211,9 @@ func (l *leafReader) loadDictionary(h *pageHeader) error {
 	if d.loaded {
 		return damaged("column %q has two dictionaries", l.name)
 	}
+	if l.begun {
+		return damaged("column %q has its dictionary behind values", l.name)
+	}
 	if h.encoding != encPlain && h.encoding != encPlainDictionary {
 		return unsupported("a dictionary of encoding %d", h.encoding)
 	}
