@@ -92,6 +92,11 @@ func newLogSide(c *Cursor) (*logSide, error) {
 		if found < 0 {
 			return nil, fmt.Errorf("column %q cannot be made from log records", f.Name)
 		}
+		if found >= len(have)-len(l.holders) {
+			if required := c.cfg.Table.RequiredBeside(f); required != "" {
+				return nil, fmt.Errorf("column %q cannot be made from log records: its field %s is NOT NULL, and they do not have it; read other columns, or the table alone", f.Name, required)
+			}
+		}
 		l.arrange = append(l.arrange, found)
 	}
 	return l, nil

@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/decode"
+	"github.com/ledgerlake/ledgerlake/objstore/mem"
 	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/table"
 )
 
 // oneBatch is a log of one partition that holds one batch of n records.
@@ -165,5 +168,51 @@ func TestDecoderUnavailable(t *testing.T) {
 	var down *decode.UnavailableError
 	if _, err := c.Next(t.Context()); !errors.As(err, &down) || c.Position()[0] != 3 {
 		t.Errorf("Next = %v at %v, want an UnavailableError at 3", err, c.Position())
+	}
+}
+
+// A struct with places of records and a field that must not be null, which records of the log do not have, is not made with
+// nulls there: reading says so, unless the column is not asked for (I4).
+func TestFieldRequiredBesideAPlace(t *testing.T) {
+	for _, nullable := range []bool{true, false} {
+		store := mem.New()
+		field := func(name, typ string, nullable bool) string {
+			return fmt.Sprintf(`{"name":%q,"type":%s,"nullable":%v,"metadata":{}}`, name, typ, nullable)
+		}
+		from := fmt.Sprintf(`{"type":"struct","fields":[%s,%s,%s]}`, field("partition", `"integer"`, false), field("offset", `"long"`, false), field("topic", `"string"`, nullable))
+		schema := fmt.Sprintf(`{"type":"struct","fields":[%s,%s]}`, field("value", `"binary"`, true), field("kafka", from, false))
+		log := fmt.Sprintf(`{"protocol":{"minReaderVersion":1,"minWriterVersion":2}}
+{"metaData":{"id":"m","format":{"provider":"parquet","options":{}},"schemaString":%q,"partitionColumns":[],"configuration":{}}}
+`, schema)
+		if err := store.Put(t.Context(), "_delta_log/00000000000000000000.json", []byte(log)); err != nil {
+			t.Fatal(err)
+		}
+		tab, err := table.Open(t.Context(), store, table.Config{Names: table.Names{Partition: "kafka.partition", Offset: "kafka.offset", Value: "value"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tab.Close()
+		for _, columns := range [][]string{nil, {"kafka.offset", "value"}} {
+			c, err := Open(t.Context(), Config{Table: tab, Source: newOneBatch(t, 3), Topic: "t", App: "t", Columns: columns})
+			if columns == nil && !nullable {
+				if err == nil {
+					_ = c.Close()
+				}
+				if err == nil || !strings.Contains(err.Error(), "kafka.topic is NOT NULL") {
+					t.Errorf("all columns: %v", err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatalf("columns %v, nullable %v: %v", columns, nullable, err)
+			}
+			rb, err := c.Next(t.Context())
+			if err != nil || rb.NumRows() != 3 {
+				t.Errorf("columns %v, nullable %v: %v, %v", columns, nullable, rb, err)
+			}
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }

@@ -109,7 +109,7 @@ func (t *Table) HoldsInner(column arrow.Field) bool {
 }
 
 // Around makes n rows of a struct column that holds inner columns, out of these as of gives them; its other fields are
-// null. The caller releases it.
+// null, so RequiredBeside has to be empty. The caller releases it.
 func (t *Table) Around(column arrow.Field, n int, of func(name string) arrow.Array) arrow.Array {
 	return t.around(column.Name, column.Type, n, of)
 }
@@ -133,6 +133,31 @@ func (t *Table) around(name string, typ arrow.DataType, n int, of func(name stri
 	d := array.NewData(typ, n, []*memory.Buffer{nil}, kids, 0, 0)
 	defer d.Release()
 	return array.MakeFromData(d)
+}
+
+// RequiredBeside gives the name, with dots, of a field that must not be null of a struct column that holds inner columns, and
+// that is none of these nor around one: Around cannot make such a column. Empty when there is none.
+func (t *Table) RequiredBeside(column arrow.Field) string {
+	return t.requiredBeside(column.Name, column)
+}
+
+func (t *Table) requiredBeside(name string, f arrow.Field) string {
+	if slices.Contains(t.inner, name) {
+		return ""
+	}
+	s, ok := f.Type.(*arrow.StructType)
+	if !ok || !slices.ContainsFunc(t.inner, func(inner string) bool { return strings.HasPrefix(inner, name+".") }) {
+		if f.Nullable {
+			return ""
+		}
+		return name
+	}
+	for _, kid := range s.Fields() {
+		if required := t.requiredBeside(name+"."+kid.Name, kid); required != "" {
+			return required
+		}
+	}
+	return ""
 }
 
 // path gives the physical names on a way through the table's columns, joined; empty when the schema is broken.
