@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -189,12 +188,13 @@ func (h pulsarHistory) Start(ctx context.Context, tp record.TopicPartition) (rec
 	return h.lake.Start(ctx, h.full(tp))
 }
 
-// End tells how far the table of a topic is. What was read of the topic so far says nothing of that, so the newest version does.
+// End tells how far the table of a topic is. What was read of the topic so far says nothing of that: a version does that is
+// not older than the history's MaxStale, however often clients ask.
 func (h pulsarHistory) End(ctx context.Context, tp record.TopicPartition, _ [16]byte, _ record.Offset) (record.Offset, bool, error) {
 	if broker.Internal(tp.Topic) {
 		return 0, false, nil
 	}
-	return h.lake.End(ctx, h.full(tp), [16]byte{}, math.MaxInt64)
+	return h.lake.End(ctx, h.full(tp), [16]byte{}, 0)
 }
 
 // OffsetForTime is for wire.History.

@@ -5,10 +5,14 @@ import (
 	"errors"
 	"log/slog"
 	"path"
+	"regexp"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/ledgerlake/ledgerlake/broker/pulsar/readonly"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/objstore/mem"
@@ -100,5 +104,58 @@ func TestTheIndexOfATableThatIsGoneIsClosed(t *testing.T) {
 	}
 	if _, err := second.dead.Log.Snapshot(t.Context()); !errors.Is(err, deltalog.ErrClosed) {
 		t.Errorf("the dead letters of the dropped one are open: %v", err)
+	}
+}
+
+// TestEndOfPulsarHistoryIsPaced: clients that ask how far a table is, again and again, do not have its log listed each time.
+func TestEndOfPulsarHistoryIsPaced(t *testing.T) {
+	store := mem.New()
+	tab, err := table.Create(t.Context(), store, arrow.NewSchema(nil, nil), table.Config{Names: table.DefaultNames().WithOrigin()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tab.Close()
+	snap, err := tab.Log.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tp := record.TopicPartition{Topic: "orders"}
+	if _, err := tab.Log.Commit(t.Context(), deltalog.Commit{ReadVersion: snap.Version(), Operation: "WRITE",
+		Txns: []deltalog.Txn{{AppID: table.AppID("a/b/orders", 0), Version: 6}}}); err != nil {
+		t.Fatal(err)
+	}
+	var lists atomic.Int64
+	store.SetHook(func(_ context.Context, c mem.Call) mem.Fault {
+		if c.Op == mem.OpList {
+			lists.Add(1)
+		}
+		return mem.Fault{}
+	})
+	lake := newLakeTables(engineConfig{lake: "lake", openStore: func(context.Context, string) (objstore.Store, error) { return store, nil }, log: slog.New(slog.DiscardHandler)})
+	lake.place = path.Base
+	if lake.History, err = reader.NewHistory(reader.HistoryConfig{Table: lake.table}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := lake.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	h := pulsarHistory{lake, readonly.New(readonly.Config{Namespace: "a/b", Topics: regexp.MustCompile("."), Logger: lake.log})}
+	ask := func() {
+		t.Helper()
+		if end, ok, err := h.End(t.Context(), tp, [16]byte{}, 9); end != 7 || !ok || err != nil {
+			t.Fatalf("the end is %d %v, %v; want 7", end, ok, err)
+		}
+	}
+	ask()
+	const asked = 1000
+	began, before := time.Now(), lists.Load()
+	for range asked {
+		ask()
+	}
+	paced := 4 * (1 + int64(time.Since(began)/lookEvery)) // at most two looks a second, one of the table and one of the history
+	if n := lists.Load() - before; n > paced && paced < asked {
+		t.Errorf("the log of the table was listed %d times for %d answers in %s", n, asked, time.Since(began))
 	}
 }
