@@ -3,6 +3,7 @@ package table
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -71,6 +72,16 @@ func (n *Names) pointers() [16]*string {
 func (n Names) Has(column string) bool {
 	for _, name := range n.list() {
 		if name != "" && name == column {
+			return true
+		}
+	}
+	return false
+}
+
+// Claims says whether a column of the top level is a system column, or the struct that has one in it.
+func (n Names) Claims(column string) bool {
+	for _, name := range n.list() {
+		if name != "" && (name == column || strings.HasPrefix(name, column+".")) {
 			return true
 		}
 	}

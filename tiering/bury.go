@@ -38,9 +38,13 @@ func comparePlaces(a, b place) int {
 
 // bury brings the dead letters of a commit's ranges in line with it.
 func (s *session) bury(ctx context.Context, all *output) error {
+	var refused refusals
 	for try := 1; ; try++ {
 		err := s.tryBury(ctx, all)
-		if err == nil || ctx.Err() != nil || stale(err) || s.t.cfg.final(err, try) {
+		if err == nil || ctx.Err() != nil || stale(err) {
+			return err
+		}
+		if err, final := s.t.cfg.final(err, &refused); final {
 			return err
 		}
 		if !moved(err) {

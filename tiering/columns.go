@@ -9,6 +9,7 @@ import (
 
 	"github.com/ledgerlake/ledgerlake/decode"
 	"github.com/ledgerlake/ledgerlake/decode/transform"
+	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/table"
 )
 
@@ -38,6 +39,9 @@ func (s *session) planColumns() error {
 	from := map[string]source{}
 	for i, f := range table.SystemFields(s.t.cfg.Table.Names) {
 		from[f.Name] = source{system: true, index: i}
+		if at := s.schema.FieldIndices(f.Name); len(at) == 1 && !arrow.TypeEqual(s.schema.Field(at[0]).Type, f.Type) { // somebody has changed it since the table was opened
+			return &deltalog.UnsupportedError{Write: true, Features: []string{fmt.Sprintf("column %s of type %s, which the log fills with %s", f.Name, s.schema.Field(at[0]).Type, f.Type)}}
+		}
 	}
 	var payload []arrow.Field
 	for _, f := range full.Fields() {
@@ -151,15 +155,15 @@ func (r *rows) column(from source) arrow.Array {
 	return r.dec.Arrays()[from.index]
 }
 
-// keyColumns wraps the partition columns.
-func (s *session) keyColumns(r *rows) []arrow.Array {
+// keyColumns wraps the partition columns of the rows from one on.
+func (s *session) keyColumns(r *rows, from int) []arrow.Array {
 	cols := make([]arrow.Array, len(s.keys))
-	all := s.computed(r)
+	all := s.computed(r, from)
 	for i, k := range s.keys {
 		if all != nil {
 			cols[i] = s.at(all, k.from)
 		} else {
-			cols[i] = r.column(k.from)
+			cols[i] = array.NewSlice(r.column(k.from), int64(from), int64(r.sys.Rows()))
 		}
 	}
 	return cols
@@ -169,7 +173,7 @@ func (s *session) keyColumns(r *rows) []arrow.Array {
 func (s *session) batch(r *rows) arrow.RecordBatch {
 	sys, payload := r.sys.Arrays(), r.dec.Arrays()
 	cols := make([]arrow.Array, len(s.columns))
-	all := s.computed(r)
+	all := s.computed(r, 0)
 	for i, c := range s.columns {
 		if all != nil {
 			cols[i] = s.at(all, c)

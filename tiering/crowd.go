@@ -18,10 +18,10 @@ func (v valueSet) full() bool { return len(v) >= maxValues }
 
 // note adds the values of the rows from one on.
 func (v valueSet) note(s *session, r *rows, from int) {
-	cols := s.keyColumns(r)
+	cols := s.keyColumns(r, from)
 	var key []byte
-	for row := from; row < r.sys.Rows(); row++ {
-		if row > from && sameKey(cols, row) {
+	for row := range r.sys.Rows() - from {
+		if row > 0 && sameKey(cols, row) {
 			continue
 		}
 		key = key[:0]

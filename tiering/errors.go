@@ -67,10 +67,30 @@ func permanent(err error) bool {
 // it: credentials that renew themselves are there by then.
 const refusedTries = 9
 
-// final says whether another try after so many failures in a row is of no use. A bounded run does not wait for a person; one
-// without an end does, as others work beside it meanwhile.
-func (c Config) final(err error, tries int) bool {
-	return permanent(err) || c.UntilEnd && tries >= refusedTries && objstore.Refused(err)
+// refusals counts failures in a row that are refusals of a store.
+type refusals int
+
+// refusedError marks a refusal that was met so often that it is final: whoever called need not try as often again.
+type refusedError struct{ error }
+
+func (e *refusedError) Unwrap() error { return e.error }
+
+// final says whether another try after a failure is of no use, and gives the failure, marked when it is a refusal too many. A
+// bounded run does not wait for a person; one without an end does, as others work beside it meanwhile.
+func (c Config) final(err error, in *refusals) (error, bool) {
+	if !objstore.Refused(err) {
+		*in = 0
+		return err, permanent(err)
+	}
+	*in++
+	var before *refusedError
+	switch {
+	case permanent(err) || errors.As(err, &before):
+		return err, true
+	case c.UntilEnd && *in >= refusedTries:
+		return &refusedError{err}, true
+	}
+	return err, false
 }
 
 // stale says whether the files of a commit are of no use any more: the table moved on without us.

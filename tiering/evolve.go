@@ -84,6 +84,7 @@ func (s *session) missingColumns() error {
 	if err != nil {
 		return err
 	}
+	s.t.keepOwn(all)
 	m := newMerger(s.snap, maxEvolvedTo)
 	if m.fields(s.snap.Schema(), all, ""); len(m.added) == 0 {
 		return nil
@@ -163,8 +164,7 @@ func (t *Tierer) wider(snap *deltalog.Snapshot, m *merger, news *newFieldsError)
 		if err != nil {
 			return nil, err
 		}
-		drop := t.cfg.Transform.Dropped()
-		fields.Fields = slices.DeleteFunc(fields.Fields, func(f deltalog.StructField) bool { return slices.Contains(drop, f.Name) })
+		t.keepOwn(fields)
 		return m.fields(snap.Schema(), fields, ""), nil
 	}
 	if news.columns != nil {

@@ -259,6 +259,7 @@ func (s *session) commit(ctx context.Context, all *output, adds []deltalog.Add) 
 		RowRules: s.snap.RowRules(), Parameters: lostParameters(all.lost), Properties: props,
 	}
 	unclear := false // an earlier try may have got in
+	var refused refusals
 	for try := 1; ; try++ {
 		v, err := s.t.cfg.Committer.Commit(ctx, req)
 		if err == nil {
@@ -266,7 +267,8 @@ func (s *session) commit(ctx context.Context, all *output, adds []deltalog.Add) 
 			return v, nil
 		}
 		unclear = unclear || errors.Is(err, objstore.ErrUnknownOutcome)
-		if stale(err) || s.t.cfg.final(err, try) {
+		err, final := s.t.cfg.final(err, &refused)
+		if stale(err) || final {
 			if unclear && s.covered(ctx, all.ranges) {
 				return -1, nil // which version it was does not matter
 			}

@@ -2,6 +2,7 @@ package tiering
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -46,8 +47,7 @@ func (s *session) follow(d *declarer) error {
 		d.settle(schema)
 		return nil
 	}
-	spec := s.t.cfg.Transform
-	columns.Fields = slices.DeleteFunc(columns.Fields, func(f deltalog.StructField) bool { return slices.Contains(spec.Dropped(), f.Name) })
+	s.t.keepOwn(columns)
 	if s.t.cfg.Evolve {
 		if e := s.missing(columns, schema); e != nil {
 			return e
@@ -60,6 +60,15 @@ func (s *session) follow(d *declarer) error {
 	}
 	d.settle(schema)
 	return nil
+}
+
+// keepOwn takes the columns out of what values have that values do not fill: those that the log fills (a value may well have a
+// field of such a name), and those that a transform drops.
+func (t *Tierer) keepOwn(columns *deltalog.StructType) {
+	drop := t.cfg.Transform.Dropped()
+	columns.Fields = slices.DeleteFunc(columns.Fields, func(f deltalog.StructField) bool {
+		return t.cfg.Table.Names.Claims(f.Name) || slices.Contains(drop, f.Name)
+	})
 }
 
 // missing gives what columns the table lacks of those that a schema declares; nil for none that it can have.
@@ -92,9 +101,12 @@ func (s *session) narrower(columns *deltalog.StructType) *narrowError {
 	return e
 }
 
-// fixed says whether a column keeps its type whatever values have: since its name is in the paths of files, or since a
-// transform fills it.
+// fixed says whether a column keeps its type whatever values have: since its name is in the paths of files, or since the
+// log or a transform fills it.
 func (s *session) fixed(path string) bool {
+	if top, _, _ := strings.Cut(path, "."); s.t.cfg.Table.Names.Claims(top) || s.t.cfg.Table.Names.Claims(path) {
+		return true
+	}
 	if slices.Contains(s.snap.Metadata().PartitionColumns, path) {
 		return true
 	}
@@ -139,7 +151,7 @@ func common(have, declared deltalog.DataType) deltalog.DataType {
 		return declared
 	case mine > 0 && mine < 4 && (declared == deltalog.Float || declared == deltalog.Double):
 		return deltalog.Double
-	case have == deltalog.Float && (declared == deltalog.Double || declared == deltalog.Integer):
+	case have == deltalog.Float && (declared == deltalog.Double || theirs >= 3): // a float has those of 16 bits; a double rounds those of 64 bits, as each column of doubles does
 		return deltalog.Double
 	case have == deltalog.Date && declared == deltalog.TimestampNTZ:
 		return deltalog.TimestampNTZ

@@ -35,6 +35,9 @@ func TestARefusedStoreEndsABoundedRun(t *testing.T) {
 			if _, err := r.run(t.Context()); !errors.Is(err, objstore.ErrCredentials) {
 				t.Fatalf("a run whose credentials stay bad ends with %v", err)
 			}
+			if tries := 1<<40 - left.Load(); where.name == "commits" && tries != 9 {
+				t.Errorf("%d tries to commit, want 9: those of a session are none to be made again by the next", tries)
+			}
 			left.Store(3)
 			if r.mustRun(); left.Load() > 0 {
 				t.Errorf("%d failures are left: the test has not shown the case", left.Load())

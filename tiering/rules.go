@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/ledgerlake/ledgerlake/decode"
 	"github.com/ledgerlake/ledgerlake/deltalog"
@@ -93,23 +94,33 @@ func (w *worker) rewind(c *cursor) {
 	w.deadSize, m.offsets = m.deadSize, m.offsets[:0]
 }
 
-// broken says of rows that the table cannot have why.
+// broken says of the rows [from, to) that the table cannot have why.
 func (s *session) broken(r *rows, from, to int) map[int]string {
 	cols := make([]arrow.Array, len(s.ruled))
 	for _, i := range s.rules.Needs() {
-		cols[i] = r.column(s.ruled[i])
+		cols[i] = array.NewSlice(r.column(s.ruled[i]), int64(from), int64(to))
 	}
-	s.rules.Fill(cols, from, to)
-	return s.rules.Broken(cols, from, to)
+	s.rules.Fill(cols, 0, to-from)
+	bad := map[int]string{}
+	for row, why := range s.rules.Broken(cols, 0, to-from) {
+		bad[from+row] = why
+	}
+	return bad
 }
 
-// computed gives all columns in the order of the rules', those that the table computes among them; nil when it computes none.
-func (s *session) computed(r *rows) []arrow.Array {
+// computed gives the rows from one on of all columns in the order of the rules', those that the table computes among them; nil
+// when it computes none. Earlier rows cost nothing: this is asked after each batch.
+func (s *session) computed(r *rows, from int) []arrow.Array {
 	if s.rules == nil || !s.rules.Computes() {
 		return nil
 	}
 	cols := append(slices.Clone(r.sys.Arrays()), r.dec.Arrays()...)
-	s.rules.Fill(cols, 0, r.sys.Rows())
+	if from > 0 {
+		for i, c := range cols {
+			cols[i] = array.NewSlice(c, int64(from), int64(r.sys.Rows()))
+		}
+	}
+	s.rules.Fill(cols, 0, r.sys.Rows()-from)
 	return cols
 }
 

@@ -38,7 +38,7 @@ type keyColumns []keyColumn
 
 // split groups the rows of columns by the values of the partition columns.
 func (s *session) split(r *rows) ([]group, error) {
-	return s.keys.split(s.keyColumns(r), r.sys.Rows(), func(row int) string {
+	return s.keys.split(s.keyColumns(r, 0), r.sys.Rows(), func(row int) string {
 		return fmt.Sprintf("partition %d offset %d", r.partition, r.sys.Offset(row))
 	})
 }

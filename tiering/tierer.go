@@ -81,27 +81,30 @@ func (t *Tierer) Run(ctx context.Context) error {
 		t.mu.Unlock()
 		t.releaseRevoked()
 	}()
+	var refused refusals
 	for try := 1; ; try++ {
 		t.releaseRevoked()
 		err := t.session(ctx)
 		if err == nil || ctx.Err() != nil && errors.Is(err, context.Canceled) && !atLastCommit(err) {
 			return nil
 		}
-		if ctx.Err() != nil || t.cfg.final(err, try) {
+		if ctx.Err() != nil {
 			return fmt.Errorf("tier topic %s: %w", t.cfg.Topic, err)
 		}
 		if t.resetMoved() {
-			try = 1
+			try, refused = 1, 0
 		}
-		t.stats.restarted()
 		if change := t.schemaChange(err); change != nil {
 			if err = change(ctx); err == nil {
+				t.stats.restarted()
 				continue
 			}
-			if permanent(err) {
-				return fmt.Errorf("tier topic %s: %w", t.cfg.Topic, err)
-			}
 		}
+		final := false
+		if err, final = t.cfg.final(err, &refused); final {
+			return fmt.Errorf("tier topic %s: %w", t.cfg.Topic, err)
+		}
+		t.stats.restarted()
 		if errors.Is(err, errRestart) {
 			t.cfg.Logger.Info("partitions were taken away, beginning again from the table", "topic", t.cfg.Topic)
 			continue

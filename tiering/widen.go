@@ -156,6 +156,10 @@ func (t *Tierer) widen(ctx context.Context, e *narrowError) error {
 			t.keepNarrow(c, "a check constraint or an invariant of the table looks at it")
 			continue
 		}
+		if ways(schema, c.path) > 1 {
+			t.keepNarrow(c, "another column has the same name")
+			continue
+		}
 		if next := withType(schema, c.path, c); next != nil { // else somebody has changed the column: the next session sees what is still to be done
 			schema, wide = next, append(wide, c)
 		}
@@ -223,6 +227,21 @@ func (t *Tierer) constrains(snap *deltalog.Snapshot, path string) (bool, error) 
 		}
 	}
 	return false, nil
+}
+
+// ways counts the columns that a path leads to: names may have dots in them.
+func ways(s *deltalog.StructType, path string) (n int) {
+	for i := range s.Fields {
+		f := &s.Fields[i]
+		if f.Name == path {
+			n++
+		}
+		rest, below := strings.CutPrefix(path, f.Name+".")
+		if st, ok := f.Type.(*deltalog.StructType); ok && below {
+			n += ways(st, rest)
+		}
+	}
+	return n
 }
 
 // withType gives the schema with the wider type; nil when the column is not what it was.

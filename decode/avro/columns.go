@@ -46,10 +46,13 @@ func (d *decoder) Declared() *arrow.Schema {
 
 // possible gives the columns of the fields of a record, without those that no column can hold.
 func possible(root *node) (out []arrow.Field) {
+	widths, room := widths{}, maxColumns
 	for _, f := range root.fields {
-		if (widths{}).of(f.typ) > maxColumns {
+		width := widths.of(f.typ)
+		if width > room {
 			continue
 		}
+		room -= width
 		if t, err := typeOf(f.typ, []*node{root}, f.name); err == nil && t != nil {
 			out = append(out, arrow.Field{Name: f.name, Type: t, Nullable: true})
 		}

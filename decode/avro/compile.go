@@ -296,6 +296,8 @@ func intOp(n *node, s *sink.Sink, i *instr) op {
 	switch {
 	case s.Kind == sink.Timestamp:
 		switch n.logical {
+		case "date":
+			i.b = 24 * 3600 * 1e6
 		case "timestamp-millis", "local-timestamp-millis":
 			i.b = 1000
 		case "timestamp-nanos", "local-timestamp-nanos":

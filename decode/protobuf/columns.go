@@ -33,6 +33,9 @@ var durationType = &arrow.Decimal128Type{Precision: 21, Scale: 9}
 //
 // Recursive messages, google.protobuf.Struct among them, and groups are refused by name.
 func columns(m pr.MessageDescriptor) (*arrow.Schema, error) {
+	if (widths{}).of(m) > maxColumns {
+		return nil, fmt.Errorf("%w: message %s has more than %d columns; make the table with the columns that are wanted", ErrSchema, m.FullName(), maxColumns)
+	}
 	fields, err := fieldsOf(m, nil, "")
 	if err != nil {
 		return nil, err
@@ -51,8 +54,14 @@ func (d *decoder) Declared() *arrow.Schema {
 	}
 	if p.declared == nil {
 		var columns []arrow.Field
+		widths, room := widths{}, maxColumns
 		for i := range p.message.Fields().Len() {
 			f := p.message.Fields().Get(i)
+			width := widths.ofField(f)
+			if width > room {
+				continue
+			}
+			room -= width
 			if t, err := fieldType(f, []pr.FullName{p.message.FullName()}, string(f.Name())); err == nil {
 				columns = append(columns, arrow.Field{Name: string(f.Name()), Type: t, Nullable: true})
 			}
@@ -60,6 +69,33 @@ func (d *decoder) Declared() *arrow.Schema {
 		p.declared = arrow.NewSchema(columns, nil)
 	}
 	return p.declared
+}
+
+// maxColumns bounds the columns at any depth: messages that have each other twice are exponentially many (I8).
+const maxColumns = 100_000
+
+// widths remembers how many columns a message has at all depths; maxColumns+1 stands for any that are more.
+type widths map[pr.FullName]int
+
+func (w widths) of(m pr.MessageDescriptor) int {
+	if sum, known := w[m.FullName()]; known {
+		return sum
+	}
+	w[m.FullName()] = 1 // a recursive one is refused elsewhere
+	sum := 1
+	for i := range m.Fields().Len() {
+		sum = min(sum+w.ofField(m.Fields().Get(i)), maxColumns+1)
+	}
+	w[m.FullName()] = sum
+	return sum
+}
+
+// ofField counts the entries of a map as the message that they are.
+func (w widths) ofField(f pr.FieldDescriptor) int {
+	if m := f.Message(); m != nil {
+		return w.of(m)
+	}
+	return 1
 }
 
 func under(path, name string) string {

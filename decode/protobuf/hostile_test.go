@@ -87,3 +87,27 @@ func TestNamesOfEnumsAreCounted(t *testing.T) {
 		}
 	}
 }
+
+// Messages that have each other twice have exponentially many columns: no table is made of them, and that is said at once (I8).
+func TestTooManyColumns(t *testing.T) {
+	const depth = 60
+	var b strings.Builder
+	b.WriteString("syntax = \"proto3\"; message M { L0 x = 1; }")
+	for d := range depth {
+		fmt.Fprintf(&b, " message L%d { L%d a = 1; L%d b = 2; }", d, d+1, d+1)
+	}
+	fmt.Fprintf(&b, " message L%d { int32 z = 1; }", depth)
+	srv := srfake.New()
+	t.Cleanup(srv.Close)
+	if _, _, err := srv.RegisterSchema("x-value", sr.Schema{Type: sr.TypeProtobuf, Schema: b.String()}); err != nil {
+		t.Fatal(err)
+	}
+	reg, err := registry.Open(registry.Config{URLs: []string{srv.URL()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = reg.Close() })
+	if _, err := protobuf.Confluent(reg, "x-value", "").Columns(t.Context(), nil); !errors.Is(err, protobuf.ErrSchema) || !strings.Contains(err.Error(), "more than 100000 columns") {
+		t.Errorf("Columns = %v", err)
+	}
+}

@@ -20,7 +20,7 @@ const (
 	ValueText                 // UTF-8
 	ValueBytes                //
 	ValueDecimal              //
-	ValueDate                 // days; as an integer too
+	ValueDate                 // days; as an integer too, and as midnight on the wall, which a date column may have been widened to
 	ValueInstant              // a point in time; as an integer of its own unit too
 	ValueLocal                // the time on a wall; as an integer of its own unit too
 )
@@ -41,7 +41,7 @@ func (s *Sink) Takes(v Value) bool {
 	case Date:
 		return v == ValueDate
 	case Timestamp:
-		return v == ValueInstant && s.Zoned || v == ValueLocal && !s.Zoned
+		return v == ValueInstant && s.Zoned || (v == ValueLocal || v == ValueDate) && !s.Zoned
 	}
 	return false
 }
