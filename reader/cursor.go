@@ -192,7 +192,8 @@ func (c *Cursor) give(rb arrow.RecordBatch) arrow.RecordBatch {
 	return rb
 }
 
-// Close frees what the cursor holds. It may be called twice.
+// Close frees what the cursor holds, and gives its lease back: it waits up to three seconds for a store that hangs, behind which
+// that goes on. It may be called twice.
 func (c *Cursor) Close() error {
 	if c.closed {
 		return nil

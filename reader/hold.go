@@ -23,7 +23,9 @@ type hold struct {
 }
 
 const (
-	// releaseTimeout bounds how long the end of a read waits for the store. A lease that stays runs out.
+	// endTimeout bounds how long the end of a read waits for the store. The lease is given back behind it then.
+	endTimeout = 3 * time.Second
+	// releaseTimeout bounds how long it is tried to give a lease back. One that stays runs out.
 	releaseTimeout = 10 * time.Second
 	// leaseRetry is the pause after a failure.
 	leaseRetry = 5 * time.Second
@@ -40,13 +42,18 @@ func newHold(cfg Config, v deltalog.Version) *hold {
 	return h
 }
 
-// end gives the lease back.
+// end gives the lease back. A store that hangs does not hold up who ends the read for longer than endTimeout.
 func (h *hold) end() {
 	if h == nil {
 		return
 	}
 	h.cancel()
-	<-h.done
+	late := time.NewTimer(endTimeout)
+	defer late.Stop()
+	select {
+	case <-h.done:
+	case <-late.C:
+	}
 }
 
 func (h *hold) run(ctx context.Context) {
