@@ -268,7 +268,7 @@ class Engine:
         return [r[0] for r in frame.select("id").collect()]
 
     def select(self, path, where):
-        return [r[0] for r in self.frame(path).where(where).select("id").collect()]
+        return [r[0] for r in self.frame(path).where(where.replace('"', "`")).select("id").collect()]  # Spark's quotes of names
 
 
 def property(spark, file):
