@@ -86,7 +86,7 @@ fmt: ## format the Go files
 .PHONY: unit
 unit: ## tests that need nothing but Go, fuzz seeds included
 	$(call say,unit tests)
-	@$(GO) test -timeout 8m $$($(GO) list ./... | grep -vFx "$$($(GO) list $(OUTSIDE) $(ALONE) ./internal/lint)")
+	@$(GO) test -timeout 20m $$($(GO) list ./... | grep -vFx "$$($(GO) list $(OUTSIDE) $(ALONE) ./internal/lint)")
 
 .PHONY: race
 race: ## short tests of the concurrent packages under the race detector
@@ -94,7 +94,7 @@ race: ## short tests of the concurrent packages under the race detector
 	@if [ "$$($(GO) env CGO_ENABLED)" != 1 ] || ! command -v "$$($(GO) env CC)" >/dev/null; then \
 	  echo "SKIP race: the race detector needs a C compiler"; [ "$${CI:-}" != true ]; \
 	else \
-	  LEDGERLAKE_POISON=1 $(GO) test -race -short -timeout 10m $$($(GO) list $(RACE) | grep -vFx "$$($(GO) list ./internal/lint)"); \
+	  LEDGERLAKE_POISON=1 $(GO) test -race -short -timeout 30m $$($(GO) list $(RACE) | grep -vFx "$$($(GO) list ./internal/lint)"); \
 	fi
 
 .PHONY: bench-once
