@@ -59,7 +59,7 @@ func compareLeaf(t *testing.T, rng *rand.Rand, b []byte, f *file.Reader, group, 
 			got = append(got, fmt.Sprint(s.Values[s.Ends[i-1]:s.Ends[i]]))
 		}
 		if s.Ends == nil {
-			width := widthIn(desc.PhysicalType(), desc.TypeLength())
+			width := fixedWidth(desc.PhysicalType(), desc.TypeLength())
 			for v := s.Values; len(v) > 0; v = v[width:] {
 				got = append(got, fmt.Sprint(v[:width]))
 			}
@@ -75,19 +75,6 @@ func compareLeaf(t *testing.T, rng *rand.Rand, b []byte, f *file.Reader, group, 
 	if mem.held != 0 {
 		t.Fatalf("%d bytes are not freed", mem.held)
 	}
-}
-
-// widthIn is the width of a value, as LeafReader has it.
-func widthIn(typ arrowparquet.Type, length int) int {
-	switch typ {
-	case arrowparquet.Types.Boolean:
-		return 1
-	case arrowparquet.Types.Int32, arrowparquet.Types.Float:
-		return 4
-	case arrowparquet.Types.Int64, arrowparquet.Types.Double:
-		return 8
-	}
-	return length
 }
 
 // leafOf reads a leaf by the library; values are the bytes that they have in the file.

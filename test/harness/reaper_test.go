@@ -30,7 +30,7 @@ func TestNothingOutlivesAKilledTest(t *testing.T) {
 		t.Fatal("the program ended, and the test was not killed")
 	}
 	if _, err := exec.LookPath("flock"); err != nil {
-		t.Skip("flock is missing: install util-linux")
+		Missing(t, "flock", "install util-linux")
 	}
 	dir := t.TempDir()
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
