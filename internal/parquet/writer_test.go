@@ -9,6 +9,7 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -387,6 +388,8 @@ func TestWriteDoesNotAllocateByRow(t *testing.T) {
 		return b.NewRecordBatch()
 	}
 	small, large := batch(100), batch(4000)
+	// A collection takes warm blocks out of their pool, and how many fall into the few runs is the machine's business.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	w, err := NewWriter(io.Discard, s, Options{Codec: Snappy})
 	if err != nil {
 		t.Fatal(err)
@@ -400,8 +403,9 @@ func TestWriteDoesNotAllocateByRow(t *testing.T) {
 	}
 	write(large)
 	few, many := write(small), write(large)
-	// Blocks for the larger chunks may have gone with a garbage collection.
-	if many > few+float64(large.NumRows())/20 {
+	t.Logf("%v allocations for %d rows, %v for %d", few, small.NumRows(), many, large.NumRows())
+	// Larger chunks have more pages, how many depends on the seed; one allocation by row of any column would be 3,900 more.
+	if many > few+float64(large.NumRows())/2 {
 		t.Fatalf("%v allocations for %d rows, %v for %d", few, small.NumRows(), many, large.NumRows())
 	}
 }
