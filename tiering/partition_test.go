@@ -134,7 +134,7 @@ func TestManyPartitionsSmallMemory(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	total := 0
 	for p := range int32(3) {
-		for range 60 {
+		for range 10 {
 			var batch [][]byte
 			for range 100 {
 				batch = append(batch, fmt.Appendf(nil, `{"c":%d,"text":"%0400x"}`, rng.IntN(300), rng.Uint64()))
@@ -155,11 +155,12 @@ func TestManyPartitionsSmallMemory(t *testing.T) {
 // TestManyValues: I8, values of partition columns without an end, in batches that wait together, make many commits of a
 // bounded number of files; each record is a row once (I3), also when the next commit is under way.
 func TestManyValues(t *testing.T) {
-	for _, workers := range []int{1, 3} {
+	const perBatch = 100
+	for _, c := range []struct{ workers, perPartition int }{{1, 500}, {3, 700}} { // more rows than a commit has files
+		workers, perPartition := c.workers, c.perPartition
 		r := newRig(t, 3)
 		r.partitioned([]string{"s"}, payload().Fields()...)
 		r.cfg.Workers = workers
-		const perPartition, perBatch = 1500, 100
 		for p := range int32(3) {
 			for at := 0; at < perPartition; at += perBatch {
 				var batch [][]byte
@@ -170,7 +171,7 @@ func TestManyValues(t *testing.T) {
 			}
 		}
 		s := r.mustRun()
-		if s.Rows != 3*perPartition || s.DeadLetters != 0 || s.Restarts != 0 {
+		if s.Rows != int64(3*perPartition) || s.DeadLetters != 0 || s.Restarts != 0 {
 			t.Errorf("%d workers: stats %+v", workers, s)
 		}
 		got := map[string]int{}
