@@ -318,7 +318,7 @@ func TestLitterOfACrash(t *testing.T) {
 	log := newTable(t, store)
 	c := newCluster(t, 3, store, nil)
 	cl := c.client(nil)
-	lead := c.leader(cl)
+	c.leader(cl)
 	old := []string{fsm.StagedFolder + "a-b-0000000000000000" + fsm.ActionsSuffix, fsm.StagedFolder + "a-b" + fsm.ActionsSuffix,
 		fsm.StagedFolder + "a-b-ffffffffffffffff" + fsm.ActionsSuffix, fsm.StagedFolder + "x.request"}
 	for _, key := range old {
@@ -329,11 +329,14 @@ func TestLitterOfACrash(t *testing.T) {
 	if _, err := cl.Table(location).Staging(store).Commit(t.Context(), large(10_000)); err != nil {
 		t.Fatal(err)
 	}
-	c.stop(lead)
+	c.stop(c.leader(cl))
 	if err := write(t.Context(), cl.Table(location), 1, 1); err != nil { // the next leader opens the table
 		t.Fatal(err)
 	}
-	eventually(t, func() bool { return !slices.Contains(staged(t, store), old[0]) })
+	eventually(t, func() bool { // one after the other
+		left := staged(t, store)
+		return !slices.Contains(left, old[0]) && len(left) <= 3
+	})
 	if left := staged(t, store); len(left) != 3 || !slices.Contains(left, old[1]) || !slices.Contains(left, old[2]) || !slices.Contains(left, old[3]) {
 		t.Errorf("left are %v: young ones that tell no term, those of a term to come, and requests stay", left)
 	}
@@ -357,6 +360,18 @@ func eventually(t *testing.T, ok func() bool) {
 	}
 }
 
+// transfer lets another node lead. One that is too busy to be elected in its time is asked again.
+func transfer(t *testing.T, cl *rpc.Client, id string) {
+	t.Helper()
+	eventually(t, func() bool {
+		err := cl.Member(t.Context(), rpc.MemberRequest{Op: "transfer", ID: id})
+		if err != nil {
+			t.Log(err)
+		}
+		return err == nil
+	})
+}
+
 // Leaders change places under writers again and again, each time by the group's own word: no request is lost or twice.
 func TestTransfers(t *testing.T) {
 	store := mem.New()
@@ -370,9 +385,7 @@ func TestTransfers(t *testing.T) {
 		writeAll(t, func() committer.Committer { return c.client(nil).Table(location) }, 8, 40)
 	}()
 	for range 4 {
-		if err := cl.Member(t.Context(), rpc.MemberRequest{Op: "transfer"}); err != nil {
-			t.Error(err)
-		}
+		transfer(t, cl, "")
 	}
 	<-done
 	check(t, store, 8, 40)

