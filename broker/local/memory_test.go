@@ -43,7 +43,9 @@ func TestDecompressionMemory(t *testing.T) {
 		}
 		wg.Wait()
 		runtime.ReadMemStats(&after)
-		if used := after.TotalAlloc - before.TotalAlloc; used > uint64(appenders)*33<<20 {
+		used := after.TotalAlloc - before.TotalAlloc
+		t.Logf("%s: %d MiB for each", codec, used/uint64(appenders)>>20)
+		if used > uint64(appenders)*33<<20 {
 			t.Errorf("%s: %d bytes were allocated for batches of %d", codec, used, len(raw))
 		}
 		mustClose(t, l)

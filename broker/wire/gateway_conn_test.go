@@ -69,7 +69,7 @@ func TestGatewayOutlivesTheCluster(t *testing.T) {
 	c, s := throughGateway(t, &fakeLake{}, func(cfg *Config) { cfg.Upstream.Dial = d.dial })
 	ctx := within(t, 60*time.Second)
 	send := func(opts ...kgo.Opt) error {
-		cl := client(t, s, append(opts, kgo.ProducerLinger(0), kgo.RecordDeliveryTimeout(10*time.Second))...)
+		cl := client(t, s, append(opts, kgo.ProducerLinger(0), kgo.RecordDeliveryTimeout(patience))...)
 		defer cl.Close()
 		return cl.ProduceSync(ctx, &kgo.Record{Topic: "t", Value: []byte("x")}).FirstErr()
 	}
@@ -89,7 +89,11 @@ func TestGatewayOutlivesTheCluster(t *testing.T) {
 	if settings := (*kgo.ErrFirstReadEOF)(nil); ping == nil || errors.As(ping, &settings) {
 		t.Errorf("a ping without a cluster: %v, want an error that clients do not take for other settings than the server's", ping)
 	}
-	c, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.Ports(ports...), kfake.SeedTopics(3, "t"))
+	again := func(network, addr string) (ln net.Listener, err error) { // a connection of another program may have the port
+		until(t, ctx, addr+" is free", func() bool { ln, err = net.Listen(network, addr); return err == nil })
+		return ln, err
+	}
+	c, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.Ports(ports...), kfake.ListenFn(again), kfake.SeedTopics(3, "t"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,9 +151,12 @@ func TestGatewayLogIns(t *testing.T) {
 	as := func(user, password string) *kgo.Client {
 		return client(t, s, kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha256Mechanism()), kgo.ProducerLinger(0))
 	}
-	if err := as("ann", "outside").ProduceSync(ctx, &kgo.Record{Topic: "t", Value: []byte("x")}).FirstErr(); err != nil {
+	ann := as("ann", "outside")
+	if err := ann.ProduceSync(ctx, &kgo.Record{Topic: "t", Value: []byte("x")}).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
+	ann.Close()
+	waitConns(t, s, 0) // whose own may still come
 	before := dials.Load()
 	for _, cl := range []*kgo.Client{as("gateway", "inside"), as("ann", "inside"), client(t, s)} {
 		if err := cl.Ping(ctx); err == nil {
