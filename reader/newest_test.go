@@ -12,7 +12,7 @@ import (
 func TestNewest(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	for _, limit := range []int64{1 << 30, 20_000, 2_000, 300} {
+	for _, limit := range []int64{1 << 30, 20_000, 2_000, 500} { // smaller, and some seed in a million has too many keys of one hash
 		rng := rand.New(rand.NewPCG(seed, 0))
 		dir := t.TempDir()
 		n := newNewest(limit, dir)

@@ -280,7 +280,7 @@ func TestIteratorAllocs(t *testing.T) {
 			t.Fatal(err)
 		}
 		var it Iterator
-		n := testing.AllocsPerRun(20, func() {
+		n := testing.AllocsPerRun(100, func() {
 			if err := it.Reset(b); err != nil {
 				t.Fatal(err)
 			}

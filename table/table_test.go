@@ -226,7 +226,7 @@ func TestSystemColumns(t *testing.T) {
 		}
 	}
 	run()
-	if n := testing.AllocsPerRun(20, run); n != 0 {
+	if n := testing.AllocsPerRun(100, run); n != 0 {
 		t.Fatalf("%v allocations for 1000 rows", n)
 	}
 }

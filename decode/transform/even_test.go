@@ -37,6 +37,7 @@ func TestColumnsStayEven(t *testing.T) {
 			}
 		}
 	}
+	t.Logf("%d specs", specs)
 	if specs < 100 {
 		t.Fatalf("%d specs are none to judge by", specs)
 	}
