@@ -474,7 +474,7 @@ func TestTopicSinkBesideASlowTransform(t *testing.T) {
 	}
 	cfg.Outlet, cfg.Transform = outlet, func() (reprocess.Transform, error) { return slow, nil }
 	cfg.Tiering.MaxRows, cfg.Tiering.MaxAge = 1_000_000, 300*time.Millisecond
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	if err := r.open(cfg).Run(ctx, reprocess.RunOptions{}); err != nil || ctx.Err() != nil {
 		t.Fatalf("the transaction waits for the transform: %v %v", err, ctx.Err())

@@ -471,7 +471,8 @@ func overSeeds(t *testing.T, lives int, live func(t *testing.T, seed uint64) *wo
 		})
 	}
 	t.Logf("%d lives: reads began at %d random places in the table and %d in the log", lives, sum.inLake, sum.inLog)
-	if (sum.inLake == 0 || sum.inLog == 0) && !t.Failed() {
+	const enough = 20 // lives; a few may all read on one side, by chance
+	if lives >= enough && (sum.inLake == 0 || sum.inLog == 0) && !t.Failed() {
 		t.Error("no read began on one side of the seam")
 	}
 }
