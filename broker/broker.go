@@ -141,6 +141,8 @@ type TopicConfig struct {
 	DeleteRetention  time.Duration // how long a compacted topic keeps records without a value; default 24 h, -1 = not at all
 	MinDirtyRatio    float64       // compact when so much of the log is not compacted; default 0.5, -1 = always
 	MinCompactionLag time.Duration // records younger than this are not compacted
+	FlushMessages    int64         // without durability: sync after so many records; default never
+	FlushAge         time.Duration // ... and so long after a record came; -1 = at once, default never
 	Tiered           bool          // the lake is to get it all: nothing is dropped before the first Hold (I6)
 }
 

@@ -142,6 +142,9 @@ func (l *Log) appendNow(p *partition, batch []byte, h record.BatchHeader) (broke
 	}
 	p.noteProducerLocked(h, batch, l.cfg.Clock().UnixMilli())
 	l.wrote(len(batch))
+	if err := p.syncDueLocked(int64(h.Count)); err != nil {
+		return broker.AppendResult{}, fmt.Errorf("append to %s: %w", p.tp(), err)
+	}
 	return p.resultLocked(h, nil), nil
 }
 

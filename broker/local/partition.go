@@ -50,7 +50,8 @@ type partition struct {
 	waiters   map[*waiter]struct{}
 	bytes     int64 // ever made visible; tells a waiter what has come
 	newFiles  bool  // the directory must be synced
-	changed   bool  // since the last checkpoint
+	unsynced  unsynced
+	changed   bool // since the last checkpoint
 	cached    *partitionState
 	deleted   bool
 	swap      *swap // waits for a checkpoint
@@ -101,7 +102,7 @@ func (p *partition) rollLocked(base record.Offset) error {
 		p.sealLocked(s)
 	}
 	p.segs = append(p.segs, &seg{w: w, created: p.log.cfg.Clock().UnixMilli()})
-	p.newFiles, p.changed, p.rollErr = true, true, nil
+	p.newFiles, p.changed, p.rollErr, p.unsynced.dir = true, true, nil, true
 	return nil
 }
 
@@ -200,6 +201,7 @@ func (p *partition) wakeLocked() {
 
 // closeLocked closes the files. Reads that still use them fail with fs.ErrClosed.
 func (p *partition) closeLocked() error {
+	p.unsynced.stop()
 	var err error
 	for _, s := range p.segs {
 		p.log.handles.drop(s)

@@ -352,7 +352,12 @@ func (l *Log) SetTopicConfig(_ context.Context, name string, cfg broker.TopicCon
 		return fmt.Errorf("change topic %s: %w", name, err)
 	}
 	t.cfg.Store(&cfg)
-	return nil
+	return l.flushDue(t)
+}
+
+// TopicDefaults gives the settings of a topic that is made without any.
+func (l *Log) TopicDefaults() broker.TopicConfig {
+	return fillConfig("", broker.TopicConfig{}, l.cfg.DefaultTopic)
 }
 
 // fillConfig fills the settings that are not given. Internal topics are not tiered by default.
@@ -371,6 +376,8 @@ func fillConfig(name string, cfg, def broker.TopicConfig) broker.TopicConfig {
 	fillCleaning(&cfg)
 	setDefault(&cfg.MinCompactionLag, def.MinCompactionLag)
 	setDefault(&cfg.Compression, def.Compression)
+	setDefault(&cfg.FlushMessages, def.FlushMessages)
+	setDefault(&cfg.FlushAge, def.FlushAge)
 	cfg.LogAppendTime = cfg.LogAppendTime || def.LogAppendTime
 	cfg.Compact = cfg.Compact || def.Compact
 	cfg.Tiered = cfg.Tiered || def.Tiered && !broker.Internal(name)
@@ -407,6 +414,8 @@ func checkConfig(cfg broker.TopicConfig) error {
 		return fmt.Errorf("%w: retention %d bytes, %s", broker.ErrInvalidTopic, cfg.RetentionBytes, cfg.RetentionAge)
 	case !(cfg.MinDirtyRatio <= 1) || cfg.MinCompactionLag < 0:
 		return fmt.Errorf("%w: dirty ratio %g, compaction lag %s", broker.ErrInvalidTopic, cfg.MinDirtyRatio, cfg.MinCompactionLag)
+	case cfg.FlushMessages < 0 || cfg.FlushAge < -1:
+		return fmt.Errorf("%w: flush after %d records, %s", broker.ErrInvalidTopic, cfg.FlushMessages, cfg.FlushAge)
 	case cfg.MaxMessageBytes < 1:
 		return fmt.Errorf("%w: largest batch %d", broker.ErrInvalidTopic, cfg.MaxMessageBytes)
 	}

@@ -2,8 +2,8 @@ package wire
 
 import (
 	"errors"
+	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -12,11 +12,13 @@ import (
 
 // DescribeConfigs, key 32, versions 1 to 4.
 //
-// Topics: the settings that are honoured, with their source. Brokers: the few settings of this server that
-// clients look for, all read-only.
+// Topics and groups: the settings that are honoured, with their source. Brokers: what holds at this server, all
+// read-only. A group need not be there.
 func apiDescribeConfigs() api {
 	return api{key: 32, name: "DescribeConfigs", min: 1, max: 4, handle: (*Server).describeConfigs}
 }
+
+type configEntries = []kmsg.DescribeConfigsResponseResourceConfig
 
 func (s *Server) describeConfigs(r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.DescribeConfigsRequest)
@@ -24,24 +26,8 @@ func (s *Server) describeConfigs(r *request) (kmsg.Response, error) {
 	for _, rr := range req.Resources {
 		or := kmsg.NewDescribeConfigsResponseResource()
 		or.ResourceType, or.ResourceName = rr.ResourceType, rr.ResourceName
-		var all []kmsg.DescribeConfigsResponseResourceConfig
-		var err error
-		switch rr.ResourceType {
-		case kmsg.ConfigResourceTypeTopic:
-			if err = s.allowedTopic(r, acl.DescribeConfigs, rr.ResourceName); err == nil {
-				all, err = s.topicConfigEntries(r, rr.ResourceName)
-			}
-			or.ErrorCode = codeOf(err)
-		case kmsg.ConfigResourceTypeBroker:
-			if err = s.allowedCluster(r, acl.DescribeConfigs); err != nil {
-				or.ErrorCode = codeOf(err)
-			} else if all, err = s.brokerConfigEntries(rr.ResourceName); err != nil {
-				or.ErrorCode = codeInvalidRequest
-			}
-		default:
-			or.ErrorCode, err = codeInvalidRequest, errors.New("only topics and brokers have settings here")
-		}
-		or.ErrorMessage = msgOf(err)
+		all, code, err := s.configEntriesOf(r, rr.ResourceType, rr.ResourceName)
+		or.ErrorCode, or.ErrorMessage = code, msgOf(err)
 		if err := s.charge(r, 512*len(all)); err != nil {
 			return nil, err
 		}
@@ -62,6 +48,34 @@ func (s *Server) describeConfigs(r *request) (kmsg.Response, error) {
 	return resp, nil
 }
 
+// configEntriesOf gives the settings of one resource. The right is looked at first.
+func (s *Server) configEntriesOf(r *request, kind kmsg.ConfigResourceType, name string) (all configEntries, code int16, err error) {
+	switch kind {
+	case kmsg.ConfigResourceTypeTopic:
+		if err = s.allowedTopic(r, acl.DescribeConfigs, name); err == nil {
+			all, err = s.topicConfigEntries(r, name)
+		}
+		return all, codeOf(err), err
+	case kmsg.ConfigResourceTypeGroupConfig:
+		if err = s.allowedGroup(r, acl.DescribeConfigs, name); err != nil {
+			return nil, codeOf(err), err
+		}
+		if name == "" {
+			return nil, codeInvalidRequest, errors.New("the group has no name")
+		}
+		return entriesOf(groupConfigs(s.cfg), s.tuned.of(name), kmsg.ConfigSourceGroupConfig), codeNone, nil
+	case kmsg.ConfigResourceTypeBroker:
+		if err = s.allowedCluster(r, acl.DescribeConfigs); err != nil {
+			return nil, codeOf(err), err
+		}
+		if all, err = s.brokerConfigEntries(name); err != nil {
+			return nil, codeInvalidRequest, err
+		}
+		return all, codeNone, nil
+	}
+	return nil, codeInvalidRequest, fmt.Errorf("%s: only topics, groups and brokers have settings here", kindName(kind))
+}
+
 func configSource(isDefault bool) kmsg.ConfigSource {
 	if isDefault {
 		return kmsg.ConfigSourceDefaultConfig
@@ -79,37 +93,36 @@ func configEntry(name, value, doc string, typ kmsg.ConfigType, src kmsg.ConfigSo
 	return c
 }
 
-func (s *Server) topicConfigEntries(r *request, topic string) ([]kmsg.DescribeConfigsResponseResourceConfig, error) {
+// entriesOf shows what cfg says, with the source of what is set.
+func entriesOf[T any](known []configOf[T], cfg T, set kmsg.ConfigSource) (out configEntries) {
+	for _, c := range known {
+		value, isDefault := c.get(cfg)
+		src := set
+		if isDefault {
+			src = kmsg.ConfigSourceDefaultConfig
+		}
+		out = append(out, configEntry(c.name, value, c.doc, c.typ, src))
+	}
+	return out
+}
+
+func (s *Server) topicConfigEntries(r *request, topic string) (configEntries, error) {
 	in, err := s.topics.get(r.ctx, topic)
 	if err != nil {
 		return nil, err
 	}
-	var out []kmsg.DescribeConfigsResponseResourceConfig
-	for _, c := range topicConfigs() {
-		value, isDefault := c.get(in.Config)
-		out = append(out, configEntry(c.name, value, c.doc, c.typ, configSource(isDefault)))
+	out := entriesOf(topicConfigs(), in.Config, kmsg.ConfigSourceDynamicTopicConfig)
+	defaults := entriesOf(topicConfigs(), s.topicDefaults(), kmsg.ConfigSourceStaticBrokerConfig)
+	for i, d := range defaults {
+		name := brokerName(d.Name)
+		if name == "" {
+			continue
+		}
+		syn := d.ConfigSynonyms[0]
+		if syn.Name = name; out[i].IsDefault {
+			out[i].ConfigSynonyms = nil
+		}
+		out[i].ConfigSynonyms = append(out[i].ConfigSynonyms, syn)
 	}
 	return out, nil
-}
-
-func (s *Server) brokerConfigEntries(name string) ([]kmsg.DescribeConfigsResponseResourceConfig, error) {
-	if name != "" && name != strconv.Itoa(int(s.cfg.NodeID)) {
-		return nil, errors.New("this node is " + strconv.Itoa(int(s.cfg.NodeID)) + ", and the only one")
-	}
-	if name == "" {
-		return nil, nil // dynamic defaults of all brokers: there are none
-	}
-	entry := func(name, value string, typ kmsg.ConfigType) kmsg.DescribeConfigsResponseResourceConfig {
-		c := configEntry(name, value, "", typ, kmsg.ConfigSourceStaticBrokerConfig)
-		c.ReadOnly = true
-		return c
-	}
-	return []kmsg.DescribeConfigsResponseResourceConfig{
-		entry("auto.create.topics.enable", strconv.FormatBool(s.cfg.AutoCreateTopics), kmsg.ConfigTypeBoolean),
-		entry("broker.id", strconv.Itoa(int(s.cfg.NodeID)), kmsg.ConfigTypeInt),
-		entry("default.replication.factor", "1", kmsg.ConfigTypeInt),
-		entry("node.id", strconv.Itoa(int(s.cfg.NodeID)), kmsg.ConfigTypeInt),
-		entry("num.partitions", strconv.Itoa(int(s.cfg.DefaultPartitions)), kmsg.ConfigTypeInt),
-		entry("socket.request.max.bytes", strconv.Itoa(s.cfg.MaxRequestBytes), kmsg.ConfigTypeInt),
-	}, nil
 }

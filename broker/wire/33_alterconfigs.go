@@ -1,17 +1,12 @@
 package wire
 
 import (
-	"fmt"
-	"slices"
-
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/ledgerlake/ledgerlake/broker"
 )
 
 // AlterConfigs, key 33, versions 0 to 2, when the Log can change settings.
 //
-// Replaces all settings of a topic: what the request does not name goes back to its default. Old clients know
+// Replaces all settings of a topic or group: what the request does not name goes back to its default. Old clients know
 // no other way; IncrementalAlterConfigs is the better one.
 func apiAlterConfigs() api {
 	return api{key: 33, name: "AlterConfigs", min: 0, max: 2, handle: (*Server).alterConfigs}
@@ -20,30 +15,27 @@ func apiAlterConfigs() api {
 func (s *Server) alterConfigs(r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.AlterConfigsRequest)
 	resp := req.ResponseKind().(*kmsg.AlterConfigsResponse)
+	var changes []configChange
 	for _, rr := range req.Resources {
+		ch := configChange{kind: rr.ResourceType, name: rr.ResourceName, replace: true, dry: req.ValidateOnly}
+		for _, c := range rr.Configs {
+			op := configOp{Name: c.Name, Value: c.Value, Op: kmsg.IncrementalAlterConfigOpSet}
+			if c.Value == nil {
+				op.Op = kmsg.IncrementalAlterConfigOpDelete // null is the default
+			}
+			ch.ops = append(ch.ops, op)
+		}
+		changes = append(changes, ch)
+	}
+	bad := twice(changes)
+	for _, ch := range changes {
 		o := kmsg.NewAlterConfigsResponseResource()
-		o.ResourceType, o.ResourceName = rr.ResourceType, rr.ResourceName
-		var err error
-		o.ErrorCode, err = s.changeConfig(r, rr.ResourceType, rr.ResourceName, req.ValidateOnly, func(cfg *broker.TopicConfig) error {
-			known := topicConfigs()
-			for _, k := range known {
-				k.zero(cfg)
-			}
-			for _, c := range rr.Configs {
-				i := slices.IndexFunc(known, func(k topicConfig) bool { return k.name == c.Name })
-				switch {
-				case i < 0:
-					return fmt.Errorf("unknown topic setting %q", c.Name)
-				case c.Value == nil:
-					continue // the default
-				}
-				if err := known[i].set(cfg, *c.Value); err != nil {
-					return fmt.Errorf("topic setting %s: %w", c.Name, err)
-				}
-			}
-			return nil
-		})
-		o.ErrorMessage = msgOf(err)
+		o.ResourceType, o.ResourceName = ch.kind, ch.name
+		code, err := codeInvalidRequest, bad
+		if bad == nil {
+			code, err = s.changeConfig(r, ch)
+		}
+		o.ErrorCode, o.ErrorMessage = code, msgOf(err)
 		resp.Resources = append(resp.Resources, o)
 	}
 	return resp, nil

@@ -149,7 +149,7 @@ func (c *coordinator) consumerHeartbeat(hb *heartbeatRequest, all map[string]bro
 	moved := g.reconcile(m, hb.owned)
 	g.arm(m)
 	resp.MemberID, resp.MemberEpoch = &m.id, m.epoch
-	resp.HeartbeatIntervalMillis = int32(c.consumerBeat.Milliseconds())
+	resp.HeartbeatIntervalMillis = int32(c.tuned.of(g.name).heartbeat(c.cfg).Milliseconds())
 	full := hb.MemberEpoch == epochJoin || hb.owned != nil && hb.RebalanceTimeoutMillis >= 0 && (hb.SubscribedTopicNames != nil || hb.SubscribedTopicRegex != nil)
 	if moved || full || hb.MemberEpoch < m.epoch {
 		resp.Assignment = assignmentOf(m.has, all)

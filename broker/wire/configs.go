@@ -13,20 +13,22 @@ import (
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
-// topicConfig is one setting of a topic: how CreateTopics reads it and how DescribeConfigs shows it.
-type topicConfig struct {
+// configOf is one setting of a T: how requests set it and how DescribeConfigs shows it.
+type configOf[T any] struct {
 	name string
 	typ  kmsg.ConfigType
 	doc  string
-	set  func(*broker.TopicConfig, string) error
-	zero func(*broker.TopicConfig) // puts it back to the default
-	get  func(broker.TopicConfig) (value string, isDefault bool)
+	set  func(*T, string) error
+	zero func(*T) // puts it back to the default
+	get  func(T) (value string, isDefault bool)
 }
+
+type topicConfig = configOf[broker.TopicConfig]
 
 // topicConfigs is the list of the settings that are honoured. The last one has one value only, which is
 // accepted because clients like to spell it out.
 func topicConfigs() []topicConfig {
-	return append(compactionConfigs(), []topicConfig{
+	return append(append(compactionConfigs(), flushConfigs()...), []topicConfig{
 		{"compression.type", kmsg.ConfigTypeString, "codec that batches are kept in; producer: as they were sent",
 			func(c *broker.TopicConfig, v string) error {
 				c.Compression = v
@@ -164,25 +166,4 @@ func long(v, dflt int64) (string, bool) {
 		v = dflt
 	}
 	return strconv.FormatInt(v, 10), v == dflt
-}
-
-// applyConfigs reads the settings of a CreateTopics request.
-func applyConfigs(cfg *broker.TopicConfig, in []kmsg.CreateTopicsRequestTopicConfig) error {
-	known := map[string]topicConfig{}
-	for _, c := range topicConfigs() {
-		known[c.name] = c
-	}
-	for _, kv := range in {
-		c, ok := known[kv.Name]
-		switch {
-		case !ok:
-			return fmt.Errorf("unknown topic setting %q", kv.Name)
-		case kv.Value == nil:
-			return fmt.Errorf("topic setting %s: null value", kv.Name)
-		}
-		if err := c.set(cfg, *kv.Value); err != nil {
-			return fmt.Errorf("topic setting %s: %w", kv.Name, err)
-		}
-	}
-	return nil
 }

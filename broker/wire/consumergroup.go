@@ -38,6 +38,7 @@ type consumerGroup struct {
 	owners    map[record.TopicPartition]*consumer
 	topics    map[string]int32 // subscribed ones and their partitions, when the epoch was made
 	looked    time.Time        // when topics was compared with what there is
+	shared    time.Time        // when the targets were made
 	staleness time.Duration
 }
 
@@ -147,11 +148,17 @@ func (g *consumerGroup) refresh(all map[string]broker.TopicInfo, now bool) {
 	}
 }
 
-// retarget makes the target assignment of a new epoch.
+// retarget makes the target assignment of a new epoch, unless the last one is younger than the group wants: then the
+// next heartbeat looks again.
 func (g *consumerGroup) retarget() {
 	if g.assigned == g.epoch {
 		return
 	}
+	interval := time.Duration(g.c.tuned.of(g.name).Assignment) * time.Millisecond
+	if interval > 0 && g.assigned > 0 && time.Since(g.shared) < interval {
+		return
+	}
+	g.shared = time.Now()
 	votes := map[string]int{}
 	for _, m := range g.members {
 		votes[m.assignor]++
@@ -263,7 +270,7 @@ func (g *consumerGroup) arm(m *consumer) {
 		m.session.Stop()
 	}
 	m.timerGen++
-	m.session = g.after(m, g.c.consumerSession, m.timerGen, "session")
+	m.session = g.after(m, g.c.tuned.of(g.name).session(g.c.cfg), m.timerGen, "session")
 }
 
 // startOverdue gives a member its rebalance time to give partitions up.

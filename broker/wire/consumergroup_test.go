@@ -132,6 +132,8 @@ func TestConsumerGroupModel(t *testing.T) {
 			w.add("a", 1+rng.Int32N(12))
 			w.add("b", 1+rng.Int32N(5))
 			assignor := []string{"", assignorUniform, assignorRange}[rng.IntN(3)]
+			c.tuned = newTunedGroups(nil, &held{limit: 1 << 20})
+			c.tuned.put("g", groupConfig{Assignment: []int64{0, 300, 2500}[rng.IntN(3)]})
 			var members []*simMember
 			join := func() {
 				m := &simMember{c: c, w: w, id: fmt.Sprintf("m%d", rng.Uint64()), names: []string{"a", "b"}, assignor: assignor, owned: partitionSet{}}

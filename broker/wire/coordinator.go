@@ -27,7 +27,8 @@ type coordinator struct {
 	minSession time.Duration
 	maxSession time.Duration
 
-	consumerBeat, consumerSession time.Duration
+	cfg   Config       // with its defaults
+	tuned *tunedGroups // nil: no group has settings of its own
 
 	mu        sync.Mutex
 	groups    map[string]*group         // of the classic protocol
@@ -40,7 +41,7 @@ func newCoordinator(cfg Config, offsets *offsetStore, kept *held) *coordinator {
 	return &coordinator{
 		lg: cfg.Logger, offsets: offsets, kept: kept, joinDelay: cfg.GroupJoinDelay,
 		minSession: cfg.minSessionTimeout, maxSession: cfg.maxSessionTimeout,
-		consumerBeat: cfg.ConsumerHeartbeat, consumerSession: cfg.ConsumerSession,
+		cfg:    cfg,
 		groups: map[string]*group{}, consumers: map[string]*consumerGroup{},
 	}
 }

@@ -39,14 +39,15 @@ type credentialKey struct {
 type credentials struct {
 	settings *settings
 	file     func() *scram.Users // nil: nobody logs in, and what is kept counts once somebody can
+	kept     *held
 
 	mu  sync.Mutex
 	set map[credentialKey]scram.Credential
 }
 
 // newCredentials makes credentials without any; a gateway has no settings, and keeps none.
-func newCredentials(st *settings, file func() *scram.Users) *credentials {
-	return &credentials{settings: st, file: file, set: map[credentialKey]scram.Credential{}}
+func newCredentials(st *settings, file func() *scram.Users, kept *held) *credentials {
+	return &credentials{settings: st, file: file, kept: kept, set: map[credentialKey]scram.Credential{}}
 }
 
 // replay takes a record of the settings.
@@ -56,7 +57,7 @@ func (c *credentials) replay(what, value []byte) error {
 		return err
 	}
 	if value == nil {
-		delete(c.set, k)
+		c.put(k, nil)
 		return nil
 	}
 	var text string
@@ -67,9 +68,25 @@ func (c *credentials) replay(what, value []byte) error {
 	if err != nil {
 		return fmt.Errorf("user %q: %w", k.User, err)
 	}
-	c.set[k] = cred
+	c.put(k, &cred)
 	return nil
 }
+
+// put counts a credential, or forgets it where it is nil. The caller has c.mu, or nobody else has c.
+func (c *credentials) put(k credentialKey, cred *scram.Credential) {
+	_, had := c.set[k]
+	switch {
+	case cred == nil && had:
+		delete(c.set, k)
+		c.kept.add(-k.cost())
+	case cred != nil:
+		if c.set[k] = *cred; !had {
+			c.kept.add(k.cost())
+		}
+	}
+}
+
+func (k credentialKey) cost() int64 { return int64(512 + len(k.User)) }
 
 // credentialChange makes a credential, or removes it where it is nil.
 type credentialChange struct {
@@ -108,11 +125,7 @@ func (c *credentials) change(ctx context.Context, users map[string][]credentialC
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, ch := range good {
-		if ch.cred == nil {
-			delete(c.set, ch.key)
-		} else {
-			c.set[ch.key] = *ch.cred
-		}
+		c.put(ch.key, ch.cred)
 	}
 	return out
 }
@@ -139,6 +152,9 @@ func (c *credentials) check(name string, changes []credentialChange, count int) 
 		case !has:
 			more++
 		}
+	}
+	if more > 0 && !c.kept.room(int64(count-c.count()+more)*credentialKey{User: name}.cost()) {
+		return 0, fmt.Errorf("%w: %w", errNoMemory, errTooMany)
 	}
 	if more > 0 && count+more > maxCredentials {
 		return 0, fmt.Errorf("there can be %d credentials: %w", maxCredentials, errTooMany)

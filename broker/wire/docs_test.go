@@ -38,4 +38,9 @@ func TestDocumentedKeys(t *testing.T) {
 			t.Errorf("docs/kafka.md lacks the topic setting %s", c.name)
 		}
 	}
+	for _, c := range groupConfigs(Config{}.withDefaults()) {
+		if !strings.Contains(page, "`"+c.name+"`") {
+			t.Errorf("docs/kafka.md lacks the group setting %s", c.name)
+		}
+	}
 }

@@ -42,6 +42,7 @@ type quotaEntity struct {
 // quotas are the quotas that are set, and the meters of those whom they bind. They are kept in the settings.
 type quotas struct {
 	settings *settings
+	kept     *held
 	now      func() time.Time
 
 	mu     sync.Mutex
@@ -61,8 +62,8 @@ type meter struct {
 	at    time.Time
 }
 
-func newQuotas(st *settings) *quotas {
-	return &quotas{settings: st, now: time.Now, set: map[quotaEntity]map[string]float64{}, meters: map[meterKey]*meter{}}
+func newQuotas(st *settings, kept *held) *quotas {
+	return &quotas{settings: st, kept: kept, now: time.Now, set: map[quotaEntity]map[string]float64{}, meters: map[meterKey]*meter{}}
 }
 
 // replay takes a record of the settings.
@@ -71,6 +72,7 @@ func (q *quotas) replay(what, value []byte) error {
 	if err := json.Unmarshal(what, &e); err != nil {
 		return err
 	}
+	q.kept.add(-e.cost(q.set[e]))
 	if value == nil {
 		delete(q.set, e)
 		return nil
@@ -80,7 +82,20 @@ func (q *quotas) replay(what, value []byte) error {
 		return err
 	}
 	q.set[e] = v
+	q.kept.add(e.cost(v))
 	return nil
+}
+
+// cost is what quotas of an entity take in memory; none take nothing.
+func (e quotaEntity) cost(values map[string]float64) int64 {
+	if len(values) == 0 {
+		return 0
+	}
+	return int64(512 + len(e.User.Name) + len(e.Client.Name))
+}
+
+func (k meterKey) cost() int64 {
+	return int64(384 + len(k.user) + len(k.client) + len(k.of.User.Name) + len(k.of.Client.Name))
 }
 
 // quotaChange sets quotas of an entity, or removes them where the value is NaN.
@@ -113,7 +128,9 @@ func (q *quotas) change(ctx context.Context, changes []quotaChange) error {
 		return fmt.Errorf("there can be quotas for %d users and clients, and with these there were %d: %w", maxQuotas, after, errTooMany)
 	}
 	var recs []stateRecord
+	var more int64
 	for e, v := range next {
+		more += e.cost(v) - e.cost(q.of(e))
 		var value any
 		if len(v) > 0 {
 			value = v
@@ -124,9 +141,14 @@ func (q *quotas) change(ctx context.Context, changes []quotaChange) error {
 		}
 		recs = append(recs, rec)
 	}
+	if more > 0 && !q.kept.take(more) {
+		return fmt.Errorf("%w: %w", errNoMemory, errTooMany)
+	}
 	if err := q.settings.topic.append(ctx, recs); err != nil { // COMMIT POINT
+		q.kept.add(-max(more, 0))
 		return err
 	}
+	q.kept.add(min(more, 0))
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for e, v := range next {
@@ -200,9 +222,11 @@ func (q *quotas) charge(r *request, name string, bytes int) time.Duration {
 	now := q.now()
 	m := q.meters[k]
 	if m == nil {
-		if len(q.meters) >= maxMeters && !q.makeRoom(now) {
+		if len(q.meters) >= maxMeters && !q.makeRoom(now) || !q.kept.take(k.cost()) {
 			k.user, k.client = "", "" // clients that nobody knew before share one
-			m = q.meters[k]
+			if m = q.meters[k]; m == nil {
+				q.kept.add(k.cost()) // there are as few of these as there are quotas
+			}
 		}
 		if m == nil {
 			m = &meter{at: now}
@@ -220,7 +244,13 @@ func (q *quotas) charge(r *request, name string, bytes int) time.Duration {
 
 // makeRoom forgets those who have sent and read nothing for a while.
 func (q *quotas) makeRoom(now time.Time) bool {
-	maps.DeleteFunc(q.meters, func(_ meterKey, m *meter) bool { return now.Sub(m.at) > maxThrottle })
+	maps.DeleteFunc(q.meters, func(k meterKey, m *meter) bool {
+		idle := now.Sub(m.at) > maxThrottle
+		if idle {
+			q.kept.add(-k.cost())
+		}
+		return idle
+	})
 	return len(q.meters) < maxMeters
 }
 

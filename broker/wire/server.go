@@ -34,6 +34,7 @@ type Server struct {
 	groups      *coordinator
 	sessions    *fetchSessions
 	quotas      *quotas
+	tuned       *tunedGroups
 	credentials *credentials
 	txns        *txnCoordinator     // nil when the Log takes no transactions
 	access      *access             // nil when everyone may do everything
@@ -118,7 +119,7 @@ func newServer(ctx context.Context, cfg Config) (*Server, error) {
 	s.hardCtx, s.hard = context.WithCancel(context.Background())
 	s.sessions = newFetchSessions(&held{limit: cfg.stateMemory() / 4})
 	if cfg.Upstream != nil {
-		s.table, s.gateway, s.credentials = gatewayTable(), newGateway(s), newCredentials(nil, cfg.Users)
+		s.table, s.gateway, s.credentials = gatewayTable(), newGateway(s), newCredentials(nil, cfg.Users, nil)
 		return s, nil
 	}
 	if err := s.loadState(ctx); err != nil {
@@ -141,6 +142,7 @@ func (s *Server) loadState(ctx context.Context) error {
 		return fmt.Errorf("load settings: %w", err)
 	}
 	s.groups = newCoordinator(cfg, s.offsets, kept)
+	s.groups.tuned = s.tuned
 	if log, ok := cfg.Log.(broker.Transactor); ok {
 		s.txns = newTxnCoordinator(cfg, log, s.offsets, kept)
 		if err := s.txns.load(ctx); err != nil {

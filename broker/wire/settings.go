@@ -12,9 +12,8 @@ import (
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
-// settings are what administrators set at this server and not at a topic: access rules, quotas and the
-// credentials of users. Each is a record
-// of SettingsTopic, its key the kind and the JSON of what is set, its value the JSON of what it is set to. A request
+// settings are what administrators set at this server and not at a topic: access rules, quotas, the credentials of
+// users and the settings of groups. Each is a record of SettingsTopic, its key the kind and the JSON of what is set, its value the JSON of what it is set to. A request
 // is one batch, so after a crash all of its changes are there or none.
 type settings struct {
 	topic *stateTopic
@@ -29,6 +28,7 @@ const (
 	settingACL        = "acl"
 	settingQuota      = "quota"
 	settingCredential = "scram"
+	settingGroup      = "group"
 )
 
 func newSettings(log broker.Log) *settings {
@@ -70,9 +70,11 @@ func (s *Server) loadSettings(ctx context.Context, kept *held) error {
 	st := newSettings(s.log)
 	rules := newAccess(s.cfg.Access, st, kept)
 	take, done := rules.replay()
-	s.quotas = newQuotas(st)
-	s.credentials = newCredentials(st, s.cfg.Users)
-	kinds := map[string]func(what, value []byte) error{settingACL: take, settingQuota: s.quotas.replay, settingCredential: s.credentials.replay}
+	s.quotas = newQuotas(st, kept)
+	s.tuned = newTunedGroups(st, kept)
+	s.credentials = newCredentials(st, s.cfg.Users, kept)
+	kinds := map[string]func(what, value []byte) error{settingACL: take, settingQuota: s.quotas.replay, settingCredential: s.credentials.replay,
+		settingGroup: s.tuned.replay}
 	if err := st.load(ctx, kinds); err != nil {
 		return err
 	}

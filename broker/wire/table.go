@@ -25,7 +25,7 @@ func buildTable(log broker.Log) map[int16]api {
 		apiInitProducerID(), apiOffsetForLeaderEpoch(), apiDescribeACLs(), apiCreateACLs(), apiDeleteACLs(), apiDescribeConfigs(),
 		apiDeleteGroups(), apiElectLeaders(), apiListPartitionReassignments(), apiOffsetDelete(), apiDescribeClientQuotas(), apiAlterClientQuotas(),
 		apiDescribeUserSCRAMCredentials(), apiAlterUserSCRAMCredentials(),
-		apiDescribeCluster(), apiConsumerGroupHeartbeat(), apiConsumerGroupDescribe(),
+		apiDescribeCluster(), apiConsumerGroupHeartbeat(), apiConsumerGroupDescribe(), apiListConfigResources(),
 	}
 	if _, ok := log.(configSetter); ok {
 		rows = append(rows, apiAlterConfigs(), apiIncrementalAlterConfigs())
