@@ -132,7 +132,7 @@ type TopicConfig struct {
 	SegmentBytes     int64         // roll the active segment at this size; default 128 MiB
 	SegmentAge       time.Duration // ... or this age; default 1 h
 	RetentionBytes   int64         // per partition; -1 = no limit, whatever the default
-	RetentionAge     time.Duration // -1 = for ever, whatever the default
+	RetentionAge     time.Duration // -1 = for ever, whatever the default; below 1 ms: as soon as it can go
 	MaxMessageBytes  int32         // largest batch; default 1 MiB + 12 as Kafka
 	LogAppendTime    bool          // message.timestamp.type
 	Compression      string        // compression.type; default producer. See KeptAs
@@ -141,6 +141,7 @@ type TopicConfig struct {
 	DeleteRetention  time.Duration // how long a compacted topic keeps records without a value; default 24 h, -1 = not at all
 	MinDirtyRatio    float64       // compact when so much of the log is not compacted; default 0.5, -1 = always
 	MinCompactionLag time.Duration // records younger than this are not compacted
+	MaxCompactionLag time.Duration // ... and older ones are, whatever MinDirtyRatio says; default no limit
 	FlushMessages    int64         // without durability: sync after so many records; default never
 	FlushAge         time.Duration // ... and so long after a record came; -1 = at once, default never
 	Tiered           bool          // the lake is to get it all: nothing is dropped before the first Hold (I6)

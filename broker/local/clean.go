@@ -124,6 +124,7 @@ func (c *cleaning) choose() bool {
 		c.segs = append(c.segs, s)
 		if s.cleaned == 0 {
 			dirty += s.info.Size
+			due = due || c.cfg.MaxCompactionLag > 0 && c.now-s.created >= c.cfg.MaxCompactionLag.Milliseconds()
 		} else {
 			clean += s.info.Size
 			due = due || s.tombs && c.expired(s)

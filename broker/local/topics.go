@@ -375,6 +375,7 @@ func fillConfig(name string, cfg, def broker.TopicConfig) broker.TopicConfig {
 	setDefault(&cfg.MinDirtyRatio, def.MinDirtyRatio)
 	fillCleaning(&cfg)
 	setDefault(&cfg.MinCompactionLag, def.MinCompactionLag)
+	setDefault(&cfg.MaxCompactionLag, def.MaxCompactionLag)
 	setDefault(&cfg.Compression, def.Compression)
 	setDefault(&cfg.FlushMessages, def.FlushMessages)
 	setDefault(&cfg.FlushAge, def.FlushAge)
@@ -414,6 +415,8 @@ func checkConfig(cfg broker.TopicConfig) error {
 		return fmt.Errorf("%w: retention %d bytes, %s", broker.ErrInvalidTopic, cfg.RetentionBytes, cfg.RetentionAge)
 	case !(cfg.MinDirtyRatio <= 1) || cfg.MinCompactionLag < 0:
 		return fmt.Errorf("%w: dirty ratio %g, compaction lag %s", broker.ErrInvalidTopic, cfg.MinDirtyRatio, cfg.MinCompactionLag)
+	case cfg.MaxCompactionLag < 0 || cfg.MaxCompactionLag > 0 && cfg.MaxCompactionLag < cfg.MinCompactionLag:
+		return fmt.Errorf("%w: the longest compaction lag, %s, is below the shortest, %s", broker.ErrInvalidTopic, cfg.MaxCompactionLag, cfg.MinCompactionLag)
 	case cfg.FlushMessages < 0 || cfg.FlushAge < -1:
 		return fmt.Errorf("%w: flush after %d records, %s", broker.ErrInvalidTopic, cfg.FlushMessages, cfg.FlushAge)
 	case cfg.MaxMessageBytes < 1:

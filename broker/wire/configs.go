@@ -86,14 +86,18 @@ func topicConfigs() []topicConfig {
 		{"retention.ms", kmsg.ConfigTypeLong, "-1: for ever",
 			func(c *broker.TopicConfig, v string) error {
 				n, err := parseLong(v, -1, math.MaxInt64)
-				if err == nil && n == 0 {
-					return fmt.Errorf("0: want -1 or more than 0")
+				if c.RetentionAge = millis(n); n == 0 {
+					c.RetentionAge = noTime
 				}
-				c.RetentionAge = millis(n)
 				return err
 			},
 			func(c *broker.TopicConfig) { c.RetentionAge = 0 },
-			func(c broker.TopicConfig) (string, bool) { return limit(ms(c.RetentionAge)) }},
+			func(c broker.TopicConfig) (string, bool) {
+				if c.RetentionAge == noTime {
+					return "0", false
+				}
+				return limit(ms(c.RetentionAge))
+			}},
 		{"segment.bytes", kmsg.ConfigTypeInt, "roll the active segment at this size",
 			func(c *broker.TopicConfig, v string) error {
 				n, err := parseLong(v, 1, math.MaxInt32)
@@ -127,6 +131,9 @@ func fixedConfig(name string, typ kmsg.ConfigType, value, doc string) topicConfi
 		func(*broker.TopicConfig) {},
 		func(broker.TopicConfig) (string, bool) { return value, true }}
 }
+
+// noTime is how broker.TopicConfig has what Kafka calls 0 where its own 0 is the default.
+const noTime = time.Nanosecond
 
 func parseLong(v string, lo, hi int64) (int64, error) {
 	n, err := strconv.ParseInt(strings.TrimSpace(v), 10, 64)

@@ -125,6 +125,7 @@ func brokerName(topicSetting string) string {
 		"delete.retention.ms":       "log.cleaner.delete.retention.ms",
 		"flush.messages":            "log.flush.interval.messages",
 		"flush.ms":                  "log.flush.interval.ms",
+		"max.compaction.lag.ms":     "log.cleaner.max.compaction.lag.ms",
 		"max.message.bytes":         "message.max.bytes",
 		"message.timestamp.type":    "log.message.timestamp.type",
 		"min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",

@@ -45,6 +45,18 @@ func compactionConfigs() []topicConfig {
 				}
 				return long(c.DeleteRetention.Milliseconds(), (24 * time.Hour).Milliseconds())
 			}},
+		{"max.compaction.lag.ms", kmsg.ConfigTypeLong, "records older than this are compacted",
+			func(c *broker.TopicConfig, v string) error {
+				n, err := parseLong(v, 1, math.MaxInt64)
+				if c.MaxCompactionLag = millis(n); c.MaxCompactionLag < 0 {
+					c.MaxCompactionLag = 0 // longer than anything: no limit
+				}
+				return err
+			},
+			func(c *broker.TopicConfig) { c.MaxCompactionLag = 0 },
+			func(c broker.TopicConfig) (string, bool) {
+				return long(c.MaxCompactionLag.Milliseconds(), math.MaxInt64)
+			}},
 		{"min.cleanable.dirty.ratio", kmsg.ConfigTypeDouble, "compact when so much of the log is not compacted yet",
 			func(c *broker.TopicConfig, v string) error {
 				f, err := strconv.ParseFloat(strings.TrimSpace(v), 64)
