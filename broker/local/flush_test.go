@@ -69,11 +69,11 @@ func TestFlushAge(t *testing.T) {
 		for n := range 3 {
 			mustAppend(t, l, tp("t", 0), batchOf(t, "a"))
 			mustAppend(t, l, tp("t", 0), batchOf(t, "b"))
-			time.Sleep(9 * time.Second)
+			<-time.After(9 * time.Second)
 			if got := left(t, mem); got != 2*n {
 				t.Fatalf("%d left after 9 s, want %d", got, 2*n)
 			}
-			time.Sleep(2 * time.Second)
+			<-time.After(2 * time.Second)
 			synctest.Wait()
 			if got := left(t, mem); got != 2*n+2 {
 				t.Fatalf("%d left after 11 s, want %d", got, 2*n+2)
@@ -110,7 +110,7 @@ func TestFlushIsChanged(t *testing.T) {
 		}
 		mustAppend(t, l, tp("t", 0), batchOf(t, "d"))
 		set(broker.TopicConfig{FlushAge: time.Second})
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second)
 		synctest.Wait()
 		if got := left(t, mem); got != 4 {
 			t.Fatalf("%d left, want 4", got)

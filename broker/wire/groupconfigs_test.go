@@ -185,9 +185,9 @@ func TestGroupSettingsAreHonoured(t *testing.T) {
 			if len(first.owned) != 4 || len(second.owned) != 0 {
 				t.Fatalf("%d and %d partitions before the interval is over", len(first.owned), len(second.owned))
 			}
-			time.Sleep(2 * time.Second)
+			<-time.After(2 * time.Second)
 		}
-		time.Sleep(3 * time.Second)
+		<-time.After(3 * time.Second)
 		for range 3 {
 			beat(first)
 			beat(second)
@@ -196,11 +196,11 @@ func TestGroupSettingsAreHonoured(t *testing.T) {
 		if len(first.owned) != 2 {
 			t.Fatalf("%d partitions, want 2", len(first.owned))
 		}
-		time.Sleep(49 * time.Second)
+		<-time.After(49 * time.Second)
 		if n := c.memberCount("g"); n != 2 {
 			t.Fatalf("%d members after 49 s, want 2", n)
 		}
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second)
 		synctest.Wait()
 		if n := c.memberCount("g"); n != 0 {
 			t.Fatalf("%d members after 51 s, want none", n)
