@@ -36,8 +36,17 @@ fetch_source() { # DIR
   (cd "$1" && apt-get -q "${options[@]}" source --download-only librdkafka)
 }
 
+# Who comes second waits for the first one's build.
 prepare() {
   [ ! -e "$src/built" ] || return 0
+  mkdir -p "$cache/librdkafka"
+  (
+    flock 9
+    if [ ! -e "$src/built" ]; then build 9>&-; fi
+  ) 9>"$cache/librdkafka/lock"
+}
+
+build() {
   local missing=() p
   for p in gcc g++ make jq libssl-dev zlib1g-dev libzstd-dev liblz4-dev libsasl2-dev libcurl4-openssl-dev rapidjson-dev; do
     dpkg -s "$p" >/dev/null 2>&1 || missing+=("$p")
