@@ -301,10 +301,12 @@ func startSpark(t *testing.T, url string) func() []string {
 	}
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() { out <- cmd.Wait() }()
+	ended := harness.StartCommand(t, cmd)
+	go func() {
+		err := cmd.Wait()
+		ended()
+		out <- err
+	}()
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	harness.Eventually(t, 3*time.Minute, func() error {
 		if b, err := os.ReadFile(acks); err != nil || len(b) == 0 {

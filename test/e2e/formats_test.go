@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"os/exec"
@@ -23,15 +24,12 @@ func formats(t *testing.T, script string, args ...string) []byte {
 	t.Helper()
 	cmd := exec.Command(harness.FormatsPython(t), append([]string{script}, args...)...)
 	cmd.Env = append(cmd.Environ(), "PYTHONDONTWRITEBYTECODE=1")
-	out, err := cmd.Output()
-	if err != nil {
-		var stderr []byte
-		if exit, ok := err.(*exec.ExitError); ok { //nolint:errorlint // of Output
-			stderr = exit.Stderr
-		}
-		t.Fatalf("%s: %v\n%s", script, err, stderr)
+	var out, complaints bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaints
+	if err := harness.RunCommand(t, cmd); err != nil {
+		t.Fatalf("%s: %v\n%s", script, err, complaints.String())
 	}
-	return out
+	return out.Bytes()
 }
 
 func seed(t *testing.T) string {

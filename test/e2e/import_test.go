@@ -18,7 +18,7 @@ func TestImportOfACopiedDirectory(t *testing.T) {
 	harness.CreateTopic(t, k.Addr, "orders", 3)
 	load := harness.StartLoad(t, harness.LoadConfig{Addr: k.Addr, Topic: "orders", Seed: seed, Transactions: true})
 	harness.Eventually(t, time.Minute, func() error { return load.Reached(3000) })
-	k.Kill(t)
+	load.BetweenEnds(t, func() { k.Kill(t) })
 	copied := t.TempDir()
 	if err := os.CopyFS(copied, os.DirFS(k.LogDir())); err != nil {
 		t.Fatal(err)

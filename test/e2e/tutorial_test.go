@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -113,11 +114,12 @@ func (x *tutorial) run(line string) {
 	if note != "goes on" {
 		cmd := exec.Command("bash", "-euo", "pipefail", "-c", command)
 		cmd.Dir = x.dir
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			x.t.Fatalf("%s: %v\n%s", command, err, out)
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := harness.RunCommand(x.t, cmd); err != nil {
+			x.t.Fatalf("%s: %v\n%s", command, err, out.String())
 		}
-		x.t.Logf("$ %s\n%s", command, out)
+		x.t.Logf("$ %s\n%s", command, out.String())
 		return
 	}
 	x.t.Logf("$ %s &", command)

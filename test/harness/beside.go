@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"testing"
-	"time"
 )
 
 // StartPython runs a script of the test's folder beside the test; wait gives its standard output, and an error with what
@@ -22,7 +21,7 @@ func startScript(t testing.TB, python string, env []string, file string, args ..
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 5*RunTimeout)
 	cmd := exec.CommandContext(ctx, python, append([]string{file}, args...)...)
 	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &stdout, &stderr, 5*time.Second
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &stdout, &stderr, lastWords
 	cmd.Env = append(append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1"), env...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

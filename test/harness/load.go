@@ -2,11 +2,16 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // LoadConfig says what a Load sends.
@@ -22,6 +27,11 @@ type LoadConfig struct {
 	Transactions bool
 }
 
+// transactional says whether producer i sends transactions.
+func (c LoadConfig) transactional(i int) bool { return c.Transactions && i%2 == 0 }
+
+func (c LoadConfig) transactionalID(i int) string { return fmt.Sprintf("load-%s-%d", c.Topic, i) }
+
 // Load sends events 0, 1, 2, ... of a seed to a topic until Stop, from idempotent producers that keep
 // trying while the server is away. It remembers what was acknowledged and where.
 //
@@ -32,6 +42,7 @@ type Load struct {
 	ctx    context.Context // done when the sending is to end
 	sender sync.WaitGroup
 	config LoadConfig
+	ending sync.RWMutex // held, shared, while a transaction is ended
 
 	mu      sync.Mutex
 	acked   map[int]Position // event -> where it was acknowledged, aborted ones not included
@@ -113,6 +124,36 @@ func (l *Load) Reached(n int) error {
 
 // Aborted says how many events were in aborted transactions. Call it after Stop.
 func (l *Load) Aborted() int { return l.aborted }
+
+// BetweenEnds calls f, which kills a Kafka, while no transaction of the load is being ended: one that is killed when it has
+// just acknowledged an end may decide that transaction by the marker of the next (see Overruns), and then what the load was
+// told says nothing of what is there. Transactions that are open stay so.
+func (l *Load) BetweenEnds(t testing.TB, f func()) {
+	t.Helper()
+	l.ending.Lock()
+	defer l.ending.Unlock()
+	client, err := kgo.NewClient(kgo.SeedBrokers(l.config.Addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for i := range l.config.Producers {
+		if l.config.transactional(i) {
+			ids = append(ids, l.config.transactionalID(i))
+		}
+	}
+	Eventually(t, Patience, func() error { // until the markers of what was ended are in all partitions
+		all, err := kadm.NewClient(client).DescribeTransactions(t.Context(), ids...)
+		for _, d := range all {
+			if err = errors.Join(err, d.Err); strings.HasPrefix(d.State, "Prepare") {
+				err = errors.Join(err, fmt.Errorf("the transaction of %s is in %s", d.TxnID, d.State))
+			}
+		}
+		return err
+	})
+	client.Close()
+	f()
+}
 
 // fail ends the load; the first reason is kept.
 func (l *Load) fail(err error) {

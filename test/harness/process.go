@@ -22,6 +22,9 @@ import (
 // ten times slower at times: nothing here says how fast something is to be.
 const Patience = 5 * time.Minute
 
+// lastWords is how long what a program wrote may take to be read when it has ended: else what it started holds its outputs.
+const lastWords = 30 * time.Second
+
 // RunTimeout is how long a command that ends by itself may take.
 const RunTimeout = Patience
 
@@ -50,7 +53,7 @@ func Rows(t testing.TB, args ...string) iter.Seq[map[string]any] {
 		defer cancel()
 		cmd := exec.CommandContext(ctx, Binary(t), args...)
 		var complaints bytes.Buffer
-		cmd.Stderr, cmd.WaitDelay = &complaints, 5*time.Second
+		cmd.Stderr, cmd.WaitDelay = &complaints, lastWords
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -115,22 +118,31 @@ func executeWithin(t testing.TB, limit time.Duration, stdin io.Reader, env []str
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &stdout, &stderr
 	cmd.Env = append(os.Environ(), env...)
-	cmd.WaitDelay = 5 * time.Second
-	err := run(t, cmd)
+	cmd.WaitDelay = lastWords
+	err := RunCommand(t, cmd)
 	if err != nil && ctx.Err() != nil {
 		err = fmt.Errorf("not done within %s: %w", limit, err)
 	}
 	return Result{stdout.Bytes(), stderr.Bytes(), err}
 }
 
-// run is cmd.Run of a program that is not to outlive the test.
-func run(t testing.TB, cmd *exec.Cmd) error {
+// RunCommand is cmd.Run of a program that is not to outlive the test, however that ends.
+func RunCommand(t testing.TB, cmd *exec.Cmd) error {
 	t.Helper()
 	if err := cmd.Start(); err != nil {
 		return err
 	}
 	defer programEnds(t, cmd.Process.Pid)()
 	return cmd.Wait()
+}
+
+// StartCommand is cmd.Start of one. The caller waits for it, and says so by ended.
+func StartCommand(t testing.TB, cmd *exec.Cmd) (ended func()) {
+	t.Helper()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return programEnds(t, cmd.Process.Pid)
 }
 
 func tail(b []byte, n int) []byte {

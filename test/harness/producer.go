@@ -24,7 +24,7 @@ type producer struct {
 
 func newProducer(l *Load, c LoadConfig, i int) (*producer, error) {
 	p := &producer{load: l, random: rand.New(rand.NewPCG(c.Seed, uint64(1+i))), seed: c.Seed, next: i, step: c.Producers,
-		rate: max(c.Rate/c.Producers, 1), transactional: c.Transactions && i%2 == 0}
+		rate: max(c.Rate/c.Producers, 1), transactional: c.transactional(i)}
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(c.Addr), kgo.DefaultProduceTopic(c.Topic),
 		kgo.ProducerLinger(2 * time.Millisecond), kgo.MaxBufferedRecords(4000), kgo.ProducerBatchMaxBytes(64 << 10),
@@ -38,7 +38,7 @@ func newProducer(l *Load, c LoadConfig, i int) (*producer, error) {
 		opts = append(opts, kgo.ProducerBatchCompression(codec(i)))
 	}
 	if p.transactional {
-		opts = append(opts, kgo.TransactionalID(fmt.Sprintf("load-%s-%d", c.Topic, i)), kgo.TransactionTimeout(Patience))
+		opts = append(opts, kgo.TransactionalID(c.transactionalID(i)), kgo.TransactionTimeout(Patience))
 	}
 	var err error
 	p.client, err = kgo.NewClient(opts...)
@@ -120,7 +120,9 @@ func (p *producer) sendTransactions(ctx context.Context) error {
 			return err
 		}
 		commit := p.random.IntN(3) > 0 && !first
+		p.load.ending.RLock()
 		sure, err := p.end(ctx, commit)
+		p.load.ending.RUnlock()
 		switch {
 		case err != nil:
 			return err

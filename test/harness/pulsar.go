@@ -141,7 +141,7 @@ func (p *RealPulsar) StartTool(t testing.TB, what string, args ...string) (wait 
 	cmd := exec.Command(script(t, "pulsar.sh"), append([]string{"java", filepath.Join(Top(t), "test", "services", "PulsarTool.java"), what, p.URL()}, args...)...)
 	var out bytes.Buffer
 	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), p.env...), &out, &out
-	cmd.WaitDelay = 5 * time.Second
+	cmd.WaitDelay = lastWords
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // Missing ends a test that needs what is not there: it is skipped, or failed when CI=true.
@@ -123,8 +122,8 @@ func KafkaTool(t testing.TB, stdin io.Reader, class string, args ...string) (std
 	defer cancel()
 	cmd := exec.CommandContext(ctx, script(t, "kafka.sh"), append([]string{"tool", "org.apache.kafka.tools." + class}, args...)...)
 	var out, complaints strings.Builder
-	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = stdin, &out, &complaints, 5*time.Second
-	if err := run(t, cmd); err != nil {
+	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = stdin, &out, &complaints, lastWords
+	if err := RunCommand(t, cmd); err != nil {
 		t.Fatalf("%s %s: %v\n%s\n%s", class, strings.Join(args, " "), err, out.String(), complaints.String())
 	}
 	return out.String(), complaints.String()

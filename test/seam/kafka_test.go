@@ -31,7 +31,7 @@ func TestRealKafka(t *testing.T) {
 	kills, rng := harness.Kills(t, 2), rand.New(rand.NewPCG(r.seed, 5))
 	r.play(kills, func(n int) {
 		if n == kills/2 {
-			k.Kill(t)
+			load.BetweenEnds(t, func() { k.Kill(t) })
 			k.Start(t)
 		} else {
 			p.Kill()

@@ -28,7 +28,7 @@ var sumSeed = maphash.MakeSeed()
 func sum(value []byte) uint64 { return maphash.Bytes(sumSeed, value) }
 
 // patience is how long a reader may fail without a break: longer than any restart here.
-const patience = 3 * time.Minute
+const patience = harness.Patience
 
 // client is what one reading process has open.
 type client struct {

@@ -1,6 +1,7 @@
 package stores
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -69,8 +70,10 @@ func othersGoOn(t *testing.T, python string, tables map[string]*told, urls []str
 		tables[url].check(t, "delta-rs, at once, "+url, rows)
 	}
 	cmd := exec.Command(python, append([]string{"rival.py", "each", "100"}, urls...)...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("delta-rs: %v\n%s", err, out)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := harness.RunCommand(t, cmd); err != nil {
+		t.Fatalf("delta-rs: %v\n%s", err, out.String())
 	}
 	for _, url := range urls {
 		d := tables[url]
@@ -108,7 +111,7 @@ func openLog(t *testing.T, url string) (objstore.Store, *deltalog.Log) {
 func appendOne(t *testing.T, url string, w, n int) deltalog.Version {
 	t.Helper()
 	store, l := openLog(t, url)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 	defer cancel()
 	v, err := appendRow(ctx, l, store, w, n)
 	if err != nil {

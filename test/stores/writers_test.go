@@ -76,9 +76,7 @@ func start(t *testing.T, d *told, name string, cmd *exec.Cmd) *writer {
 	}
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	ended := harness.StartCommand(t, cmd)
 	w := &writer{name: name, cmd: cmd, ready: make(chan struct{}), begin: in, done: make(chan error, 1)}
 	go func() {
 		var errs []error
@@ -92,7 +90,9 @@ func start(t *testing.T, d *told, name string, cmd *exec.Cmd) *writer {
 				errs = append(errs, d.line(lines.Text()))
 			}
 		}
-		if err := cmd.Wait(); err != nil {
+		err := cmd.Wait()
+		ended()
+		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w\n%s", name, err, complaints.String()))
 		}
 		w.done <- errors.Join(errs...)
@@ -162,7 +162,7 @@ func readRows(t *testing.T, cmd *exec.Cmd) map[string][]row {
 	t.Helper()
 	var out, complaints bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaints
-	if err := cmd.Run(); err != nil {
+	if err := harness.RunCommand(t, cmd); err != nil {
 		t.Fatalf("%s: %v\n%s", cmd, err, complaints.String())
 	}
 	found := map[string][]row{}
