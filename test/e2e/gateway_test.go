@@ -64,7 +64,7 @@ func tier(t *testing.T, k *harness.RealKafka, topic, lake, schema string, keep i
 		t.Fatal(err)
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 	defer cancel()
 	starts, cut := map[int32]int64{}, kadm.Offsets{}
 	for p, end := range ends {

@@ -65,7 +65,7 @@ func cutLog(t *testing.T, addr, topic string, n int64) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 	defer cancel()
 	admin := kadm.NewClient(client)
 	ends, err := admin.ListEndOffsets(ctx, topic)

@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 
@@ -62,13 +63,13 @@ func TestReadForms(t *testing.T) {
 	if len(latest) != len(keys) {
 		t.Errorf("--latest-by-key gives %d rows of %d keys", len(latest), len(keys))
 	}
-	byTime, at := harness.DecodeRows(t, harness.Run(t, nil, "read", table, "--order", "time")), ""
+	byTime, at := harness.DecodeRows(t, harness.Run(t, nil, "read", table, "--order", "time")), time.Time{}
 	for _, row := range byTime {
-		if now, _ := row["_timestamp"].(string); now < at {
-			t.Fatalf("--order time gives %s after %s", now, at)
-		} else {
-			at = now
+		now, err := time.Parse(time.RFC3339Nano, row["_timestamp"].(string)) // as texts .131Z would come before .13Z
+		if err != nil || now.Before(at) {
+			t.Fatalf("--order time gives %s after %s, %v", now, at, err)
 		}
+		at = now
 	}
 	if len(byTime) != n {
 		t.Errorf("--order time gives %d rows", len(byTime))

@@ -216,7 +216,7 @@ func TestReprocessAsIndexedJob(t *testing.T) {
 	}
 	harness.Run(t, nil, "reprocess", "throttle", job, "--max-rate", "")
 	for _, p := range pods() {
-		p.Wait(t, time.Minute)
+		p.Wait(t, harness.Patience)
 	}
 	rows := readTable(t, filepath.Join(dir, "wide"))
 	harness.ByPosition(t, "the new table", rows) // fails on a place that comes twice
