@@ -32,12 +32,12 @@ start() {
   running "$dir" && return 0
   launch "$dir/data" "$port" </dev/null >"$dir/log" 2>&1 &
   echo $! >"$dir/pid"
-  for _ in $(seq 300); do
+  for _ in $(seq 2400); do
     (: <>"/dev/tcp/127.0.0.1/$port") 2>/dev/null && return 0
     kill -0 "$(cat "$dir/pid")" 2>/dev/null || { cat "$dir/log" >&2; fail "it ended at once"; }
     sleep 0.1
   done
-  fail "no answer within 30 s"
+  fail "no answer within 240 s"
 }
 
 stop() {

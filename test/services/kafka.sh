@@ -101,7 +101,7 @@ END
 
 await() { # DIR PORT
   local _
-  for _ in $(seq 1200); do
+  for _ in $(seq 2400); do
     # The port opens before the node serves: the log line says when it does.
     if grep -qs 'Kafka Server started' "$1/broker.log" && (: <>"/dev/tcp/127.0.0.1/$2") 2>/dev/null; then
       return 0
@@ -111,7 +111,7 @@ await() { # DIR PORT
     sleep 0.1
   done
   tail -n 15 "$1/broker.log" >&2
-  fail "the node in $1 did not serve within 120 s"
+  fail "the node in $1 did not serve within 240 s"
 }
 
 start() { # DIR PORT [JVM OPTION...]

@@ -68,12 +68,12 @@ start() { # NAME DIR PORT
   mkdir -p "$dir/data"
   AZURITE_ACCOUNTS=testaccount:dGVzdGtleQ== setsid "${server[@]}" </dev/null >"$dir/log" 2>&1 &
   echo $! >"$dir/pid"
-  for _ in $(seq 600); do
+  for _ in $(seq 2400); do
     (: <>"/dev/tcp/127.0.0.1/$3") 2>/dev/null && return 0
     kill -0 "$(cat "$dir/pid")" 2>/dev/null || { cat "$dir/log" >&2; fail "$1 ended at once"; }
     sleep 0.1
   done
-  fail "$1 gave no answer within 60 s"
+  fail "$1 gave no answer within 240 s"
 }
 
 stop() { # DIR

@@ -3,6 +3,7 @@
 #
 # One line for each says whether it is there. What is missing skips its tests, with the reason; with
 # CI=true it ends the run instead, so that CI never passes by testing less.
+# What comes over the network is tried three times in CI, where nobody is there to try it again.
 # The S3 and Google servers cost minutes to build: they are built in CI, or when LEDGERLAKE_S3=1 asks for it.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -11,14 +12,18 @@ mkdir -p "$cache"
 missing=0
 
 try() { # NAME TESTS COMMAND...
-  local name=$1 tests=$2 log=$cache/prepare-$1.log
+  local name=$1 tests=$2 log=$cache/prepare-$1.log pauses=() pause
   shift 2
-  if "$@" >"$log" 2>&1; then
-    echo "$name: ready"
-  else
-    echo "$name: MISSING, so $tests will be skipped: $(tail -n 1 "$log") (all of it: .cache/${log##*/})"
-    missing=1
-  fi
+  [ "${CI:-}" != true ] || pauses=(10 30)
+  for pause in "${pauses[@]}" ''; do
+    if "$@" >"$log" 2>&1; then
+      echo "$name: ready"
+      return
+    fi
+    [ -z "$pause" ] || { echo "$name: $(tail -n 1 "$log"); again in $pause s"; sleep "$pause"; }
+  done
+  echo "$name: MISSING, so $tests will be skipped: $(tail -n 1 "$log") (all of it: .cache/${log##*/})"
+  missing=1
 }
 
 try python "foreign readers and Python clients" "$here/venv.sh"
