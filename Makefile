@@ -53,7 +53,7 @@ demo: build ## the whole story on one screen: produce, tier, read across the sea
 .PHONY: test
 test: lint unit race bench-once services ## all that CI runs, cheapest first
 	$(call say,end to end: foreign readers and clients and crashes against the real binary)
-	@$(GO) test -count=1 -timeout 30m $(OUTSIDE)
+	@$(GO) test -count=1 -timeout 60m $(OUTSIDE)
 
 .PHONY: lint
 lint: fmt-check house-rules vet staticcheck ## gofmt, vet, staticcheck and the house rules of internal/lint
@@ -86,7 +86,7 @@ fmt: ## format the Go files
 .PHONY: unit
 unit: ## tests that need nothing but Go, fuzz seeds included
 	$(call say,unit tests)
-	@$(GO) test -timeout 20m $$($(GO) list ./... | grep -vFx "$$($(GO) list $(OUTSIDE) $(ALONE) ./internal/lint)")
+	@$(GO) test -timeout 40m $$($(GO) list ./... | grep -vFx "$$($(GO) list $(OUTSIDE) $(ALONE) ./internal/lint)")
 
 .PHONY: race
 race: ## short tests of the concurrent packages under the race detector
@@ -94,13 +94,13 @@ race: ## short tests of the concurrent packages under the race detector
 	@if [ "$$($(GO) env CGO_ENABLED)" != 1 ] || ! command -v "$$($(GO) env CC)" >/dev/null; then \
 	  echo "SKIP race: the race detector needs a C compiler"; [ "$${CI:-}" != true ]; \
 	else \
-	  LEDGERLAKE_POISON=1 $(GO) test -race -short -timeout 30m $$($(GO) list $(RACE) | grep -vFx "$$($(GO) list ./internal/lint)"); \
+	  LEDGERLAKE_POISON=1 $(GO) test -race -short -timeout 60m $$($(GO) list $(RACE) | grep -vFx "$$($(GO) list ./internal/lint)"); \
 	fi
 
 .PHONY: bench-once
 bench-once: ## run every benchmark once, so that none rots
 	$(call say,benchmarks; once each)
-	@$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 5m $$($(GO) list ./... | grep -vFx "$$($(GO) list $(OUTSIDE) $(ALONE))") \
+	@$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m $$($(GO) list ./... | grep -vFx "$$($(GO) list $(OUTSIDE) $(ALONE))") \
 	  | grep -Ev '^(ok|\?|PASS|goos|goarch|pkg|cpu)' || [ "$${PIPESTATUS[0]}" = 0 ]
 
 .PHONY: micro
