@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"context"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ledgerlake/ledgerlake/internal/acl"
@@ -9,7 +11,8 @@ import (
 
 // DeleteRecords, key 21, versions 0 to 2.
 //
-// Moves the log start up; -1 means the high watermark. What is in the history stays there.
+// Moves the log start up; -1 means the high watermark. What is in the history stays there. A topic that is only compacted
+// keeps what it has: POLICY_VIOLATION, as in Kafka.
 func apiDeleteRecords() api {
 	return api{key: 21, name: "DeleteRecords", min: 0, max: 2, handle: (*Server).deleteRecords}
 }
@@ -29,6 +32,8 @@ func (s *Server) deleteRecords(r *request) (kmsg.Response, error) {
 				op.ErrorCode = codeOf(denied)
 			case internalTopic(rt.Topic):
 				op.ErrorCode = codeInvalidTopic
+			case s.compactedOnly(r.ctx, rt.Topic):
+				op.ErrorCode = codePolicyViolation
 			case rp.Offset < -1:
 				op.ErrorCode = codeOffsetOutOfRange
 			default:
@@ -42,4 +47,9 @@ func (s *Server) deleteRecords(r *request) (kmsg.Response, error) {
 		resp.Topics = append(resp.Topics, ot)
 	}
 	return resp, nil
+}
+
+func (s *Server) compactedOnly(ctx context.Context, topic string) bool {
+	in, err := s.topics.get(ctx, topic)
+	return err == nil && in.Config.Compact && !in.Config.CompactDelete // an unknown topic is for the Log to tell
 }

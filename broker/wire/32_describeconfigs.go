@@ -63,7 +63,10 @@ func (s *Server) configEntriesOf(r *request, kind kmsg.ConfigResourceType, name 
 		if name == "" {
 			return nil, codeInvalidRequest, errors.New("the group has no name")
 		}
-		return entriesOf(groupConfigs(s.cfg), s.tuned.of(name), kmsg.ConfigSourceGroupConfig), codeNone, nil
+		known := groupConfigs(s.cfg)
+		all = entriesOf(known, s.tuned.of(name), kmsg.ConfigSourceGroupConfig)
+		addDefaults(all, entriesOf(known, groupConfig{}, kmsg.ConfigSourceGroupConfig), func(name string) string { return "group." + name })
+		return all, codeNone, nil
 	case kmsg.ConfigResourceTypeBroker:
 		if err = s.allowedCluster(r, acl.DescribeConfigs); err != nil {
 			return nil, codeOf(err), err
@@ -113,16 +116,21 @@ func (s *Server) topicConfigEntries(r *request, topic string) (configEntries, er
 	}
 	out := entriesOf(topicConfigs(), in.Config, kmsg.ConfigSourceDynamicTopicConfig)
 	defaults := entriesOf(topicConfigs(), s.topicDefaults(), kmsg.ConfigSourceStaticBrokerConfig)
+	addDefaults(out, defaults, brokerName)
+	return out, nil
+}
+
+// addDefaults shows behind each setting the broker's default of it, under the broker's name for it, where it has one.
+func addDefaults(entries, defaults configEntries, nameOf func(string) string) {
 	for i, d := range defaults {
-		name := brokerName(d.Name)
+		name := nameOf(d.Name)
 		if name == "" {
 			continue
 		}
 		syn := d.ConfigSynonyms[0]
-		if syn.Name = name; out[i].IsDefault {
-			out[i].ConfigSynonyms = nil
+		if syn.Name = name; entries[i].IsDefault {
+			entries[i].ConfigSynonyms = nil
 		}
-		out[i].ConfigSynonyms = append(out[i].ConfigSynonyms, syn)
+		entries[i].ConfigSynonyms = append(entries[i].ConfigSynonyms, syn)
 	}
-	return out, nil
 }

@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/segment"
 )
 
 // configOf is one setting of a T: how requests set it and how DescribeConfigs shows it.
@@ -25,10 +27,9 @@ type configOf[T any] struct {
 
 type topicConfig = configOf[broker.TopicConfig]
 
-// topicConfigs is the list of the settings that are honoured. The last one has one value only, which is
-// accepted because clients like to spell it out.
+// topicConfigs is the list of the settings that are honoured.
 func topicConfigs() []topicConfig {
-	return append(append(compactionConfigs(), flushConfigs()...), []topicConfig{
+	return slices.Concat(compactionConfigs(), flushConfigs(), []topicConfig{
 		{"compression.type", kmsg.ConfigTypeString, "codec that batches are kept in; producer: as they were sent",
 			func(c *broker.TopicConfig, v string) error {
 				c.Compression = v
@@ -116,8 +117,20 @@ func topicConfigs() []topicConfig {
 			func(c broker.TopicConfig) (string, bool) {
 				return long(c.SegmentAge.Milliseconds(), time.Hour.Milliseconds())
 			}},
+	}, fixedConfigs())
+}
+
+// fixedConfigs have one value here, Kafka's default, which is accepted because tools spell all of a topic's settings out.
+func fixedConfigs() []topicConfig {
+	return []topicConfig{
+		fixedConfig("index.interval.bytes", kmsg.ConfigTypeInt, strconv.Itoa(segment.IndexInterval), "bytes of the log between two entries of an index"),
+		fixedConfig("message.timestamp.after.max.ms", kmsg.ConfigTypeLong, "3600000", "how far ahead the time of a record may be"),
+		fixedConfig("message.timestamp.before.max.ms", kmsg.ConfigTypeLong, "9223372036854775807", "how old the time of a record may be"),
 		fixedConfig("min.insync.replicas", kmsg.ConfigTypeInt, "1", "one node"),
-	}...)
+		fixedConfig("preallocate", kmsg.ConfigTypeBoolean, "false", "segments take their space as they grow"),
+		fixedConfig("segment.jitter.ms", kmsg.ConfigTypeLong, "0", "segments roll at their age"),
+		fixedConfig("unclean.leader.election.enable", kmsg.ConfigTypeBoolean, "false", "one node"),
+	}
 }
 
 func fixedConfig(name string, typ kmsg.ConfigType, value, doc string) topicConfig {

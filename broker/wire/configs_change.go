@@ -151,6 +151,9 @@ func applyChange[T any](known []configOf[T], cfg *T, ch configChange) (int16, er
 		}
 		seen[op.Name] = true
 		i := slices.IndexFunc(known, func(k configOf[T]) bool { return k.name == op.Name })
+		if i < 0 && op.Op == kmsg.IncrementalAlterConfigOpDelete {
+			continue // it is not set, as was asked for
+		}
 		if i < 0 {
 			return codeInvalidConfig, fmt.Errorf("unknown %s setting %q", what, op.Name)
 		}

@@ -2,10 +2,13 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -115,5 +118,35 @@ func TestBrokerSettings(t *testing.T) {
 		if !ok || deref(c.Value) != want || !c.ReadOnly || static != (c.Source == kmsg.ConfigSourceStaticBrokerConfig) {
 			t.Errorf("%s is %q, source %s, read-only %v; want %s", name, deref(c.Value), c.Source, c.ReadOnly, want)
 		}
+	}
+}
+
+// What tools send beside what is honoured: Kafka's defaults spelled out, a setting deleted that nobody knows, records deleted
+// of a topic that is only compacted.
+func TestSettingsAsToolsSendThem(t *testing.T) {
+	s := start(t, newMemLog(t), nil)
+	ctx := within(t, 20*time.Second)
+	cl, adm := client(t, s), admin(t, s)
+	spelled := map[string]*string{"preallocate": ptr("false"), "segment.jitter.ms": ptr("0"), "unclean.leader.election.enable": ptr("false"),
+		"index.interval.bytes": ptr("4096"), "message.timestamp.after.max.ms": ptr("3600000"), "message.timestamp.before.max.ms": ptr("9223372036854775807"),
+		"cleanup.policy": ptr("compact")}
+	if _, err := adm.CreateTopic(ctx, 1, 1, spelled, "t"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := adm.CreateTopic(ctx, 1, 1, map[string]*string{"unclean.leader.election.enable": ptr("true")}, "u"); !errors.Is(err, kerr.InvalidConfig) {
+		t.Errorf("a setting that nothing keeps to: %v", err)
+	}
+	res, err := adm.AlterTopicConfigs(ctx, []kadm.AlterConfig{{Op: kadm.DeleteConfig, Name: "no.such"}}, "t")
+	if err != nil || res[0].Err != nil {
+		t.Errorf("delete a setting that nobody knows: %+v %v", res, err)
+	}
+	produce(t, ctx, cl, "t", 3)
+	var off kadm.Offsets
+	off.Add(kadm.Offset{Topic: "t", Partition: 0, At: 1})
+	if got, err := adm.DeleteRecords(ctx, off); err != nil || !errors.Is(got["t"][0].Err, kerr.PolicyViolation) {
+		t.Errorf("delete records of a compacted topic: %+v %v", got, err)
+	}
+	if syn := describeOne(t, ctx, cl, kmsg.ConfigResourceTypeGroupConfig, "g")["consumer.session.timeout.ms"].ConfigSynonyms; len(syn) != 1 || syn[0].Name != "group.consumer.session.timeout.ms" {
+		t.Errorf("synonyms of a group's setting: %+v", syn)
 	}
 }
