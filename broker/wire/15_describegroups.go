@@ -2,6 +2,7 @@ package wire
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -55,7 +56,7 @@ func (c *coordinator) describe(name string, version int16) kmsg.DescribeGroupsRe
 		}
 		out.State = string(stateDead)
 		if version >= 6 {
-			out.ErrorCode, out.ErrorMessage = codeGroupIDNotFound, msgOf(errors.New("there is no such group"))
+			out.ErrorCode, out.ErrorMessage = codeGroupIDNotFound, msgOf(fmt.Errorf("there is no group %q", name))
 		}
 		return out
 	}

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -46,7 +47,7 @@ func (c *coordinator) mayDelete(name string) (int16, error) {
 	case c.memberCount(name) > 0:
 		return codeNonEmptyGroup, errors.New("the group has members")
 	case g == nil && !c.offsets.has(name):
-		return codeGroupIDNotFound, errors.New("there is no such group")
+		return codeGroupIDNotFound, fmt.Errorf("there is no group %q", name)
 	}
 	return codeNone, nil
 }

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -49,7 +50,7 @@ func (c *coordinator) describeConsumers(name string, all map[string]broker.Topic
 	out := kmsg.NewConsumerGroupDescribeResponseGroup()
 	g := c.consumers[name]
 	if g == nil {
-		out.ErrorCode, out.ErrorMessage = codeGroupIDNotFound, msgOf(errors.New("there is no such consumer group"))
+		out.ErrorCode, out.ErrorMessage = codeGroupIDNotFound, msgOf(fmt.Errorf("there is no consumer group %q", name))
 		return out
 	}
 	out.State, out.Epoch, out.AssignmentEpoch, out.AssignorName = string(g.state()), g.epoch, g.assigned, g.assignor

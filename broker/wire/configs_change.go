@@ -77,7 +77,12 @@ func (s *Server) changeConfig(r *request, ch configChange) (int16, error) {
 	}
 	var names []string
 	for _, op := range ch.ops {
-		names = append(names, op.Name)
+		if op.Op != kmsg.IncrementalAlterConfigOpDelete { // none is set, so none is to be deleted
+			names = append(names, op.Name)
+		}
+	}
+	if len(names) == 0 {
+		return codeNone, nil
 	}
 	return codeInvalidRequest, fmt.Errorf("cannot update these settings dynamically: %s. The settings of a broker are the flags of ledgerlake serve, and are read-only here",
 		strings.Join(names, ", "))

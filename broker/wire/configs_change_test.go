@@ -146,6 +146,9 @@ func TestSettingsAsToolsSendThem(t *testing.T) {
 	if got, err := adm.DeleteRecords(ctx, off); err != nil || !errors.Is(got["t"][0].Err, kerr.PolicyViolation) {
 		t.Errorf("delete records of a compacted topic: %+v %v", got, err)
 	}
+	if res, err := adm.AlterBrokerConfigs(ctx, []kadm.AlterConfig{{Op: kadm.DeleteConfig, Name: "log.retention.ms"}}, 1); err != nil || res[0].Err != nil {
+		t.Errorf("delete a setting of a broker: %+v %v", res, err)
+	}
 	if syn := describeOne(t, ctx, cl, kmsg.ConfigResourceTypeGroupConfig, "g")["consumer.session.timeout.ms"].ConfigSynonyms; len(syn) != 1 || syn[0].Name != "group.consumer.session.timeout.ms" {
 		t.Errorf("synonyms of a group's setting: %+v", syn)
 	}
