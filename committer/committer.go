@@ -30,7 +30,7 @@ type Request struct {
 	Adds        []deltalog.Add
 	Incarnation string             // metaData.id that the files were written for; empty: not checked
 	Schema      string             // metaData.schemaString that the files were written for; empty: not checked
-	RowRules    []deltalog.RowRule // of the table, that every row was seen to keep; a group of committers refuses tables that have any
+	RowRules    []deltalog.RowRule // of the table, that every row was seen to keep; a table that has others refuses the request
 	Epoch       int64              // of the writer; the direct committer has no use for it
 	Parameters  map[string]string  // for the history of the table
 	Properties  map[string]string  // table properties to set in the same version; those that stand so already cost nothing

@@ -66,8 +66,12 @@ func (e *SeekError) Error() string {
 const startTries = 16
 
 // Apply records where to begin, for the partitions that the table does not know of. Those that it knows stay, except
-// that Seek beyond one of them is a *SeekError: what lies between would be missing.
-func (s Start) Apply(ctx context.Context, log *deltalog.Log, src broker.Source, topic, app string) error {
+// that Seek beyond one of them is a *SeekError: what lies between would be missing. commit puts the version in order with
+// those of other writers; nil: the log's own Commit.
+func (s Start) Apply(ctx context.Context, log *deltalog.Log, commit func(context.Context, deltalog.Commit) (deltalog.Version, error), src broker.Source, topic, app string) error {
+	if commit == nil {
+		commit = log.Commit
+	}
 	if s.Seek == nil && !s.Latest && s.Time.IsZero() {
 		return nil
 	}
@@ -93,9 +97,10 @@ func (s Start) Apply(ctx context.Context, log *deltalog.Log, src broker.Source, 
 		for _, p := range slices.Sorted(maps.Keys(last)) {
 			c.Txns = append(c.Txns, deltalog.Txn{AppID: table.AppID(app, p), Version: int64(last[p])})
 		}
-		_, err = log.Commit(ctx, c)
+		_, err = commit(ctx, c)
 		var conflict *deltalog.TxnConflictError
-		if err == nil || !errors.As(err, &conflict) && !errors.Is(err, deltalog.ErrMetadataChanged) {
+		moved := errors.As(err, &conflict) || errors.Is(err, deltalog.ErrConcurrentDelete) // the second one is said by a group of committers
+		if !moved && !errors.Is(err, deltalog.ErrMetadataChanged) {
 			break
 		}
 	}

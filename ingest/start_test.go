@@ -87,7 +87,7 @@ func TestSeek(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	apply := func(s Start) error { return s.Apply(t.Context(), log, edges{}, "topic", "test") }
+	apply := func(s Start) error { return s.Apply(t.Context(), log, nil, edges{}, "topic", "test") }
 	if err := apply(Start{Seek: seek}); err != nil {
 		t.Fatal(err)
 	}
@@ -115,25 +115,25 @@ func TestSeek(t *testing.T) {
 // over then. A partition that is known goes on where it stands.
 func TestLatestAndTime(t *testing.T) {
 	log := newLog(t, mem.New())
-	if err := (Start{Seek: map[int32]record.Offset{0: 2}}).Apply(t.Context(), log, edges{}, "topic", "a"); err != nil {
+	if err := (Start{Seek: map[int32]record.Offset{0: 2}}).Apply(t.Context(), log, nil, edges{}, "topic", "a"); err != nil {
 		t.Fatal(err)
 	}
 	src := edges{ends: []record.Offset{10, 20, 0}}
-	if err := (Start{Latest: true}).Apply(t.Context(), log, src, "topic", "a"); err != nil {
+	if err := (Start{Latest: true}).Apply(t.Context(), log, nil, src, "topic", "a"); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]int64{"a-0": 2, "a-1": 19, "a-2": -1}
 	wantTxns(t, log, want, 2)
-	if err := (Start{Latest: true}).Apply(t.Context(), log, edges{ends: []record.Offset{90, 90, 90}}, "topic", "a"); err != nil {
+	if err := (Start{Latest: true}).Apply(t.Context(), log, nil, edges{ends: []record.Offset{90, 90, 90}}, "topic", "a"); err != nil {
 		t.Fatal(err)
 	}
 	wantTxns(t, log, want, 2)
-	if err := (Start{Time: time.UnixMilli(4500)}).Apply(t.Context(), log, src, "topic", "b"); err != nil {
+	if err := (Start{Time: time.UnixMilli(4500)}).Apply(t.Context(), log, nil, src, "topic", "b"); err != nil {
 		t.Fatal(err)
 	}
 	want["b-0"], want["b-1"] = 4, 4
 	wantTxns(t, log, want, 3)
-	if err := (Start{}).Apply(t.Context(), log, src, "topic", "c"); err != nil {
+	if err := (Start{}).Apply(t.Context(), log, nil, src, "topic", "c"); err != nil {
 		t.Fatal(err)
 	}
 	wantTxns(t, log, want, 3)
@@ -148,7 +148,7 @@ func TestStartsRace(t *testing.T) {
 		log := newLog(t, store)
 		wg.Go(func() {
 			ends := edges{ends: []record.Offset{record.Offset(10 + i), record.Offset(20 + i)}}
-			if err := (Start{Latest: true}).Apply(t.Context(), log, ends, "topic", "a"); err != nil {
+			if err := (Start{Latest: true}).Apply(t.Context(), log, nil, ends, "topic", "a"); err != nil {
 				t.Error(err)
 			}
 		})

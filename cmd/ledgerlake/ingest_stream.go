@@ -144,7 +144,7 @@ func (s *ingestStream) run(ctx context.Context, proc *ingestProcess, ready func(
 		return tiering.Stats{}, fmt.Errorf("several topics fill %s, whose rows are told apart by %s and %s alone: make a table without these columns first, or give each topic a table",
 			s.plan.tableURL, tab.Names.Partition, tab.Names.Offset)
 	}
-	if err := s.start.Apply(ctx, tab.Log, s.plan.source, s.plan.topic, s.plan.app); err != nil {
+	if err := s.start.Apply(ctx, tab.Log, changesOf(s.plan.group, tab), s.plan.source, s.plan.topic, s.plan.app); err != nil {
 		return tiering.Stats{}, err
 	}
 	if s.plan.deadURL != "" || !s.plan.tiering.LetterTransform.Empty() { // one that cannot take them is told of before the first bad record

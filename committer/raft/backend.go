@@ -51,19 +51,20 @@ func (n *Node) commit(ctx context.Context, q *rpc.CommitRequest) (*rpc.CommitRep
 		}
 		return reply, nil
 	}
-	if a := r.view.Answer(q.ID); a.Code.Final() {
-		return &rpc.CommitReply{Answer: a}, nil
-	}
 	for try := range recheckTries {
-		if x := r.takeReplaced(); x != nil {
-			return &rpc.CommitReply{Replaced: x}, nil
+		a := r.view.Answer(q.ID)
+		if x := r.telling(q.Told); x != nil {
+			return &rpc.CommitReply{Answer: a, Replaced: x}, nil
+		}
+		if a.Code.Final() {
+			return &rpc.CommitReply{Answer: a}, nil
 		}
 		req, err := r.prepare(ctx, q)
 		if err != nil {
 			return &rpc.CommitReply{Error: err.Error()}, nil
 		}
 		// Early answers are only for what the log holds itself: staged actions can be lost before they are published.
-		a, err := r.submit(ctx, req, req.Early)
+		a, err = r.submit(ctx, req, req.Early)
 		switch {
 		case errors.Is(err, errNotLeader):
 			return &rpc.CommitReply{Head: n.redirect()}, nil
@@ -73,7 +74,7 @@ func (n *Node) commit(ctx context.Context, q *rpc.CommitRequest) (*rpc.CommitRep
 		if key := req.Staged.Key; key != "" && a.Code.Final() && a.Code != fsm.Lost {
 			r.unstage(key) // in the store for ever, where a leader without it finds the version, or refused for ever
 		}
-		if x := r.takeReplaced(); x != nil { // seen while the request was under way
+		if x := r.telling(q.Told); x != nil { // seen while the request was under way
 			return &rpc.CommitReply{Answer: a, Replaced: x}, nil
 		}
 		if a.Code != fsm.Recheck {

@@ -75,7 +75,7 @@ func (r *runner) describe(ctx context.Context, replace int64, hash string) (*fsm
 	if err != nil {
 		return nil, err
 	}
-	if err := snap.CheckWritable(); err != nil {
+	if err := snap.CheckWritable(snap.RowRules()...); err != nil { // each request says which rules its rows keep
 		return nil, err
 	}
 	c := &fsm.Open{Table: r.name, Version: int64(snap.Version()), Positions: map[string]int64{}, Replace: replace, ReplaceHash: hash}
@@ -176,7 +176,7 @@ func (r *runner) prepare(ctx context.Context, q *rpc.CommitRequest) (fsm.Request
 	if err != nil {
 		return out, err
 	}
-	c := deltalog.Commit{Adds: body.Adds, Removes: body.Removes, Metadata: q.Metadata, Protocol: q.Protocol, BlindAppend: !q.Planned}
+	c := deltalog.Commit{Adds: body.Adds, Removes: body.Removes, Metadata: q.Metadata, Protocol: q.Protocol, BlindAppend: !q.Planned, RowRules: q.RowRules}
 	if c.Metadata == nil {
 		c.Metadata = withProperties(snap.Metadata(), q.Properties)
 	}

@@ -38,7 +38,7 @@ type runner struct {
 	status  publish.Status
 	snap    *deltalog.Snapshot // newest that requests were checked against
 	shape   fsm.Shape          // of snap
-	// replaced is a version that has other content now, until a request was told (I5).
+	// replaced is a version that has other content now, until a writer says that it was told (I5).
 	replaced *rpc.Replaced
 }
 
@@ -223,16 +223,24 @@ func (r *runner) noteReplaced(e *deltalog.ReplacedError) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.replaced == nil {
-		r.replaced = &rpc.Replaced{Version: int64(e.Version), By: e.By}
+		r.replaced = &rpc.Replaced{ID: uuid.NewString(), Version: int64(e.Version), By: e.By}
 	}
 }
 
-// takeReplaced gives what is to be told, once.
-func (r *runner) takeReplaced() *rpc.Replaced {
+// telling gives what a request is to be told, by what its writer acknowledges: it is told again as long as nobody does, since
+// an answer can be lost. A writer that cannot acknowledge is told once.
+func (r *runner) telling(told string) *rpc.Replaced {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	x := r.replaced
-	r.replaced = nil
+	switch {
+	case x == nil:
+	case told == x.ID:
+		r.replaced = nil
+		return nil
+	case told == "":
+		r.replaced = nil
+	}
 	return x
 }
 

@@ -26,7 +26,7 @@ func (t *Table) Change(ctx context.Context, c deltalog.Commit) (deltalog.Version
 	}
 	r := &CommitRequest{
 		Table: t.location, Adds: c.Adds, Removes: c.Removes, Planned: true, Read: int64(c.ReadVersion), Incarnation: c.Incarnation,
-		Operation: c.Operation, Parameters: c.Parameters, Metrics: c.Metrics, Metadata: c.Metadata, Protocol: c.Protocol,
+		Operation: c.Operation, Parameters: c.Parameters, Metrics: c.Metrics, Metadata: c.Metadata, Protocol: c.Protocol, RowRules: c.RowRules,
 	}
 	for _, x := range c.Txns {
 		if r.Moves == nil {

@@ -33,7 +33,8 @@ type Client struct {
 	cfg    Config
 	mu     sync.Mutex
 	conns  map[string]*grpc.ClientConn
-	leader string // that answered last, or was named
+	leader string            // that answered last, or was named
+	told   map[string]string // table -> id of the replaced version that a caller was told of last
 	next   int
 	closed bool
 }
@@ -46,7 +47,7 @@ func NewClient(cfg Config) (*Client, error) {
 	if cfg.Attempt == 0 {
 		cfg.Attempt = time.Second
 	}
-	return &Client{cfg: cfg, conns: map[string]*grpc.ClientConn{}, next: rand.IntN(len(cfg.Addrs))}, nil
+	return &Client{cfg: cfg, conns: map[string]*grpc.ClientConn{}, told: map[string]string{}, next: rand.IntN(len(cfg.Addrs))}, nil
 }
 
 // Close ends all connections.

@@ -46,6 +46,11 @@ type CommitRequest struct {
 	Metadata    *deltalog.Metadata `json:"metadata,omitempty"` // of a planned change
 	Protocol    *deltalog.Protocol `json:"protocol,omitempty"`
 	Early       bool               `json:"early,omitempty"` // answer after the decision, before it is published
+	// RowRules are those of the table that the rows of Adds keep; a table that has others refuses the request.
+	RowRules []deltalog.RowRule `json:"rowRules,omitempty"`
+	// Told is the id of the Replaced that the writer got last, or ToldNothing. A request that says nothing is of a writer that
+	// cannot acknowledge, and is told once.
+	Told string `json:"told,omitempty"`
 }
 
 // CommitBody is the part of a request that grows with the number of files.
@@ -60,12 +65,17 @@ type CommitReply struct {
 	Answer  fsm.Answer `json:"answer"`
 	Error   string     `json:"error,omitempty"`
 	NoTable string     `json:"noTable,omitempty"` // there is no table that the group could commit to: why
-	// Replaced tells that a version of the table has other content now, once: the same request, sent again, gets its answer.
+	// Replaced tells that a version of the table has other content now, until a request acknowledges that it was told. The same
+	// request, sent again with that, gets its answer.
 	Replaced *Replaced `json:"replaced,omitempty"`
 }
 
+// ToldNothing is what a writer acknowledges that was told of no replaced version.
+const ToldNothing = "-"
+
 // Replaced is a deltalog.ReplacedError.
 type Replaced struct {
+	ID      string `json:"id,omitempty"` // of this telling; an older node has none
 	Version int64  `json:"version"`
 	By      string `json:"by,omitempty"`
 }

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -46,7 +47,7 @@ func (c *Client) Table(location string) *Table {
 func (t *Table) Commit(ctx context.Context, req committer.Request) (deltalog.Version, error) {
 	r := &CommitRequest{
 		Table: t.location, App: req.App, Adds: req.Adds, Incarnation: req.Incarnation, Schema: fsm.SchemaHash(req.Schema),
-		Parameters: req.Parameters, Properties: req.Properties, Early: req.Early,
+		Parameters: req.Parameters, Properties: req.Properties, Early: req.Early, RowRules: req.RowRules,
 	}
 	for _, x := range req.Ranges {
 		r.Ranges = append(r.Ranges, fsm.Range{Partition: x.Partition, From: int64(x.From), To: int64(x.To), Epoch: req.Epoch})
@@ -78,7 +79,7 @@ func (t *Table) send(ctx context.Context, r *CommitRequest, lease bool) (deltalo
 			return -1, err
 		}
 	}
-	answer, err := t.c.commit(ctx, r)
+	answer, err := t.c.tell(ctx, r)
 	if errors.Is(err, deltalog.ErrNotTable) {
 		return -1, err
 	}
@@ -93,11 +94,24 @@ func (t *Table) send(ctx context.Context, r *CommitRequest, lease bool) (deltalo
 	return deltalog.Version(answer.Version), nil
 }
 
-// commit sends one request until it has an answer.
-func (c *Client) commit(ctx context.Context, r *CommitRequest) (fsm.Answer, error) {
-	var answer fsm.Answer
+// tell sends a request with what callers were told of the table before. What is in an answer that gets lost is not among that.
+func (c *Client) tell(ctx context.Context, r *CommitRequest) (fsm.Answer, error) {
+	c.mu.Lock()
+	r.Told = cmp.Or(c.told[r.Table], ToldNothing)
+	c.mu.Unlock()
+	answer, id, err := c.commit(ctx, r)
+	if id != "" {
+		c.mu.Lock()
+		c.told[r.Table] = id
+		c.mu.Unlock()
+	}
+	return answer, err
+}
+
+// commit sends one request until it has an answer. It gives the id of the replaced version that the answer tells of.
+func (c *Client) commit(ctx context.Context, r *CommitRequest) (answer fsm.Answer, told string, err error) {
 	var noTable, replaced error
-	err := c.call(ctx, r.call(), r, func() headed { return &CommitReply{} }, func(h headed) error {
+	err = c.call(ctx, r.call(), r, func() headed { return &CommitReply{} }, func(h headed) error {
 		x := h.(*CommitReply)
 		answer = x.Answer
 		if x.NoTable != "" {
@@ -105,7 +119,7 @@ func (c *Client) commit(ctx context.Context, r *CommitRequest) (fsm.Answer, erro
 			return nil
 		}
 		if x.Replaced != nil {
-			replaced = &deltalog.ReplacedError{Version: deltalog.Version(x.Replaced.Version), By: x.Replaced.By}
+			told, replaced = x.Replaced.ID, &deltalog.ReplacedError{Version: deltalog.Version(x.Replaced.Version), By: x.Replaced.By}
 			return nil
 		}
 		if x.Error == "" && !answer.Code.Final() && !(r.Early && answer.Code == fsm.Pending) {
@@ -113,7 +127,7 @@ func (c *Client) commit(ctx context.Context, r *CommitRequest) (fsm.Answer, erro
 		}
 		return passing(x.Error)
 	})
-	return answer, errors.Join(err, noTable, replaced)
+	return answer, told, errors.Join(err, noTable, replaced)
 }
 
 // identify gives the request its id: that of an earlier call with the same content which got no answer, else a new
