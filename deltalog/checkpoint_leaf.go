@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/apache/arrow-go/v18/parquet/schema"
@@ -23,7 +24,7 @@ import (
 const (
 	// leafBatch is how many rows are decoded at once.
 	leafBatch = 1024
-	// batchBytes bounds what those rows take that stands in dictionaries, all leaves together: there are fewer rows then.
+	// batchBytes bounds what those rows take, all leaves together, as far as that is known: there are fewer rows then.
 	batchBytes = 64 << 20
 )
 
@@ -55,6 +56,7 @@ type parquetLeaf struct {
 	groupDef     uint8 // level from which the action itself is there
 	containerDef uint8 // level from which the map or list is there
 	repeatDef    uint8 // level from which it has an entry; 0 for flat columns
+	calendar     *ourparquet.Calendar
 
 	group     *file.RowGroupReader
 	given     int                    // rows of it that were passed
@@ -90,11 +92,11 @@ type leafItem struct {
 }
 
 // newLeaf describes a column, or says that it has a shape that no action has.
-func newLeaf(index int, desc *schema.Column) (*parquetLeaf, bool) {
+func newLeaf(index int, desc *schema.Column, calendar *ourparquet.Calendar) (*parquetLeaf, bool) {
 	if desc.MaxRepetitionLevel() > 1 || desc.MaxDefinitionLevel() > 100 {
 		return nil, false
 	}
-	l := &parquetLeaf{index: index, desc: desc, maxDef: uint8(desc.MaxDefinitionLevel())}
+	l := &parquetLeaf{index: index, desc: desc, calendar: calendar, maxDef: uint8(desc.MaxDefinitionLevel())}
 	var nodes []schema.Node
 	for n := desc.SchemaNode(); n != nil && n.Parent() != nil; n = n.Parent() {
 		nodes = append(nodes, n)
@@ -128,8 +130,10 @@ func newLeaf(index int, desc *schema.Column) (*parquetLeaf, bool) {
 // entryName tells keys, values and elements apart by place, not by name.
 func entryName(nodes []schema.Node, i int) string {
 	last := nodes[i]
-	if last.RepetitionType() == parquet.Repetitions.Repeated {
-		return last.Name() + "#element" // a list of two levels
+	if last.RepetitionType() == parquet.Repetitions.Repeated && i > 1 {
+		return "#element" // a list of two levels
+	} else if last.RepetitionType() == parquet.Repetitions.Repeated {
+		return last.Name() + "#element" // of one
 	}
 	if g, ok := last.Parent().(*schema.GroupNode); ok && g.NumFields() == 2 {
 		if g.FieldIndexByField(last) == 0 {
@@ -141,7 +145,7 @@ func entryName(nodes []schema.Node, i int) string {
 }
 
 // open starts a row group.
-func (l *parquetLeaf) open(src *checkpointSource, f *file.Reader, group int) error {
+func (l *parquetLeaf) open(src *checkpointSource, f *file.Reader, mem memory.Allocator, group int) error {
 	l.close()
 	l.group, l.given = f.RowGroup(group), 0
 	l.n, l.pos, l.value, l.available = 0, 0, 0, true
@@ -153,7 +157,7 @@ func (l *parquetLeaf) open(src *checkpointSource, f *file.Reader, group int) err
 	if start < 0 || size < 0 || start > src.size || size > src.size {
 		return fmt.Errorf("column chunk of %d bytes at %d in a file of %d bytes", size, start, src.size)
 	}
-	opts := ourparquet.ReadOptions{}
+	opts := ourparquet.ReadOptions{Allocator: mem}
 	if src.into != nil {
 		opts.Ahead = nearPiece
 	}

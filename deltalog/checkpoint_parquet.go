@@ -12,24 +12,25 @@ import (
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/file"
 
-	_ "github.com/ledgerlake/ledgerlake/internal/parquet" // codec LZ4 for the library
+	ourparquet "github.com/ledgerlake/ledgerlake/internal/parquet"
 	"github.com/ledgerlake/ledgerlake/objstore"
 )
 
-// wantedFields are the action columns and the fields of them that are read; everything else in a checkpoint is
-// ignored, as the protocol asks. A field stands for all that is below it.
+// wantedFields are the action columns and the leaves of them that are read, by the names of parquetLeaf; everything else in a
+// checkpoint is ignored, as the protocol asks.
 func wantedFields(column string) string {
+	const dv = "deletionVector.storageType deletionVector.pathOrInlineDv deletionVector.offset deletionVector.sizeInBytes deletionVector.cardinality deletionVector.maxRowIndex "
 	switch column {
 	case "txn":
 		return " appId version lastUpdated "
 	case "add":
-		return " path partitionValues size modificationTime dataChange tags deletionVector baseRowId defaultRowCommitVersion clusteringProvider stats "
+		return " path partitionValues#key partitionValues#value size modificationTime dataChange tags#key tags#value baseRowId defaultRowCommitVersion clusteringProvider stats " + dv
 	case "remove":
-		return " path deletionTimestamp dataChange extendedFileMetadata partitionValues size deletionVector baseRowId defaultRowCommitVersion "
+		return " path deletionTimestamp dataChange extendedFileMetadata partitionValues#key partitionValues#value size baseRowId defaultRowCommitVersion " + dv
 	case "metaData":
-		return " id name description format schemaString partitionColumns configuration createdTime "
+		return " id name description format.provider format.options#key format.options#value schemaString partitionColumns#element configuration#key configuration#value createdTime "
 	case "protocol":
-		return " minReaderVersion minWriterVersion readerFeatures writerFeatures "
+		return " minReaderVersion minWriterVersion readerFeatures#element writerFeatures#element "
 	case "domainMetadata":
 		return " domain configuration removed "
 	case "checkpointMetadata":
@@ -60,9 +61,14 @@ func parseParquet(src *checkpointSource, light bool, use func(*actions) error) (
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("parquet decoder: %v", r)
+			if fault, ok := r.(error); ok && errors.Is(fault, errUnfolds) {
+				err = fault
+			}
 		}
 	}()
-	props := parquet.NewReaderProperties(memory.DefaultAllocator)
+	mem := &unfolding{Allocator: memory.DefaultAllocator}
+	mem.begin(src.size)
+	props := parquet.NewReaderProperties(mem)
 	// What is near is read column by column in small pieces; elsewhere each read costs a round trip, so that chunks come whole.
 	props.BufferedStreamEnabled, props.BufferSize = src.into != nil, nearPiece
 	f, err := file.NewParquetReader(src, file.WithReadProps(props))
@@ -83,7 +89,11 @@ func parseParquet(src *checkpointSource, light bool, use func(*actions) error) (
 	for i, c := range columns {
 		readers[i] = a.rowReader(c, in)
 	}
+	kept := int64(0)
 	flush := func() error {
+		if kept += a.textBytes(); kept > max(mostText, mostTextRatio*src.size) {
+			return fmt.Errorf("%w: its files have %d MiB of text and more", errUnfolds, kept>>20)
+		}
 		err := use(a)
 		a.reset()
 		return err
@@ -96,7 +106,8 @@ func parseParquet(src *checkpointSource, light bool, use func(*actions) error) (
 		}
 	}()
 	for g := range f.NumRowGroups() {
-		if err := readRowGroup(src, f, g, columns, readers, flush); err != nil {
+		mem.begin(src.size)
+		if err := readRowGroup(src, f, mem, g, columns, readers, flush); err != nil {
 			return err
 		}
 	}
@@ -109,7 +120,7 @@ func parseParquet(src *checkpointSource, light bool, use func(*actions) error) (
 // readRowGroup takes the actions out of a row group. Leaves that hold nothing in it are not looked at: most rows
 // are files, and most fields of files are absent. The text of actions lies in the batches of the leaves: flush takes what there
 // is before the next ones are read.
-func readRowGroup(src *checkpointSource, f *file.Reader, group int, columns []*parquetColumn, readers []func() error, flush func() error) error {
+func readRowGroup(src *checkpointSource, f *file.Reader, mem memory.Allocator, group int, columns []*parquetColumn, readers []func() error, flush func() error) error {
 	rg := f.RowGroup(group)
 	active := make([][]*parquetLeaf, len(columns))
 	for i, c := range columns {
@@ -118,7 +129,7 @@ func readRowGroup(src *checkpointSource, f *file.Reader, group int, columns []*p
 				l.absent()
 				continue
 			}
-			if err := l.open(src, f, group); err != nil {
+			if err := l.open(src, f, mem, group); err != nil {
 				return fmt.Errorf("column %s.%s: %w", c.name, l.name, err)
 			}
 			active[i] = append(active[i], l)
@@ -169,7 +180,7 @@ func holdsNothing(rg *file.RowGroupReader, column int) bool {
 
 // chooseColumns gives the columns to decode; light leaves out files. Struct statistics are decoded only when there are no JSON ones.
 func chooseColumns(f *file.Reader, light bool) []*parquetColumn {
-	sc := f.MetaData().Schema
+	sc, calendar := f.MetaData().Schema, ourparquet.CalendarOf(f.MetaData())
 	var out []*parquetColumn
 	byName := map[string]*parquetColumn{}
 	stats := -1
@@ -180,11 +191,8 @@ func chooseColumns(f *file.Reader, light bool) []*parquetColumn {
 			continue
 		}
 		parsed := p[0] == "add" && p[1] == "stats_parsed"
-		if !parsed && !strings.Contains(fields, " "+p[1]+" ") {
-			continue
-		}
-		l, ok := newLeaf(i, sc.Column(i))
-		if !ok {
+		l, ok := newLeaf(i, sc.Column(i), calendar)
+		if !ok || !parsed && !strings.Contains(fields, " "+l.name+" ") {
 			continue
 		}
 		c := byName[p[0]]
@@ -196,7 +204,7 @@ func chooseColumns(f *file.Reader, light bool) []*parquetColumn {
 		switch {
 		case parsed && l.repeatDef == 0:
 			c.parsed = append(c.parsed, l)
-		case !parsed:
+		case !parsed && c.byName[l.name] == nil:
 			c.leaves = append(c.leaves, l)
 			c.byName[l.name] = l
 			if p[0] == "add" && l.name == "stats" {
@@ -256,18 +264,22 @@ type checkpointSource struct {
 
 var _ parquet.ReaderAtSeeker = (*checkpointSource)(nil)
 
-// openSource opens one file of a checkpoint. A file that is small is read at once.
+// openSource opens one file of a checkpoint, whose size a listing has shown: a manifest may say anything. A file that is small
+// is read at once.
 func openSource(ctx context.Context, store objstore.Store, f logFile) (*checkpointSource, error) {
-	if f.size <= sourceWindow {
+	info := objstore.Info{Size: f.size}
+	if f.size < 0 || f.size > sourceWindow {
+		var err error
+		if info, err = store.Head(ctx, f.key); err != nil {
+			return nil, err
+		}
+	}
+	if info.Size <= sourceWindow {
 		b, err := store.Get(ctx, f.key)
 		if err != nil {
 			return nil, err
 		}
 		return &checkpointSource{size: int64(len(b)), window: b}, nil
-	}
-	info, err := store.Head(ctx, f.key)
-	if err != nil {
-		return nil, err
 	}
 	if near, ok := store.(objstore.IntoReader); ok {
 		return &checkpointSource{size: info.Size, into: func(off int64, p []byte) error { return near.ReadInto(ctx, f.key, off, p) }}, nil

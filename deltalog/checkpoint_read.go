@@ -44,7 +44,7 @@ func (s *state) applyCheckpoint(ctx context.Context, store objstore.Store, c *ch
 		if err != nil {
 			return &CorruptError{File: first, Err: err}
 		}
-		err = readPart(ctx, store, logFile{key: key, size: sc.SizeInBytes}, false, func(a *actions) error {
+		err = readPart(ctx, store, logFile{key: key, size: -1}, false, func(a *actions) error {
 			return s.applyFiles(c.version, mark{}, a, true)
 		})
 		if err != nil {

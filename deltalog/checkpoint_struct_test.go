@@ -15,7 +15,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/objstore/mem"
 )
 
-func structTable(t *testing.T, settings map[string]string, stats ...string) *Snapshot {
+func structTable(t testing.TB, settings map[string]string, stats ...string) *Snapshot {
 	t.Helper()
 	column := func(name string, typ DataType) StructField { return StructField{Name: name, Type: typ, Nullable: true} }
 	inner := &StructType{Fields: []StructField{column("x", Integer), column("y", &ArrayType{Element: Long, ContainsNull: true}), column("deep", &StructType{Fields: []StructField{column("z", String)}})}}

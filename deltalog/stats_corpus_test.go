@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/arrow-go/v18/parquet/file"
 )
 
@@ -51,7 +52,7 @@ func compareStats(t *testing.T, name string) (compared int) {
 		var parsed []*parquetLeaf
 		for i := range f.MetaData().Schema.NumColumns() {
 			desc := f.MetaData().Schema.Column(i)
-			if l, ok := newLeaf(i, desc); ok && l.repeatDef == 0 && strings.HasPrefix(desc.Path(), "add.stats_parsed.") {
+			if l, ok := newLeaf(i, desc, nil); ok && l.repeatDef == 0 && strings.HasPrefix(desc.Path(), "add.stats_parsed.") {
 				parsed = append(parsed, l)
 			}
 		}
@@ -69,7 +70,7 @@ func compareStats(t *testing.T, name string) (compared int) {
 			return nil
 		}
 		for g := range f.NumRowGroups() {
-			if err := readRowGroup(&checkpointSource{size: int64(len(b)), window: b}, f, g, []*parquetColumn{c}, []func() error{check}, func() error { return nil }); err != nil {
+			if err := readRowGroup(&checkpointSource{size: int64(len(b)), window: b}, f, memory.DefaultAllocator, g, []*parquetColumn{c}, []func() error{check}, func() error { return nil }); err != nil {
 				t.Fatal(err)
 			}
 		}

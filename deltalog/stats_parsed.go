@@ -1,6 +1,7 @@
 package deltalog
 
 import (
+	"encoding/binary"
 	"math"
 	"math/big"
 	"strconv"
@@ -93,16 +94,15 @@ func (l *parquetLeaf) appendStats(dst []byte) ([]byte, bool) {
 		return l.appendDecimal(dst, t.Scale())
 	case schema.DateLogicalType:
 		days, _ := l.int()
+		days = l.calendar.Day(days)
 		return append(time.Unix(days*86400, 0).UTC().AppendFormat(append(dst, '"'), time.DateOnly), '"'), true
 	case schema.TimestampLogicalType:
 		v, _ := l.int()
-		switch t.TimeUnit() {
-		case schema.TimeUnitMillis:
-			v *= 1000
-		case schema.TimeUnitNanos:
-			v = floorDiv(v, 1000)
+		micros, ok := microsOf(v, t.TimeUnit())
+		if !ok {
+			return dst, false
 		}
-		return appendMicros(dst, v, t.IsAdjustedToUTC()), true
+		return l.appendTime(dst, micros, t.IsAdjustedToUTC())
 	}
 	switch {
 	case l.longs != nil, l.ints != nil:
@@ -115,11 +115,44 @@ func (l *parquetLeaf) appendStats(dst []byte) ([]byte, bool) {
 	case l.bools != nil:
 		return strconv.AppendBool(dst, l.bools[l.at]), true
 	case l.times != nil:
-		return appendMicros(dst, l.times[l.at].ToTime().UnixMicro(), true), true
+		micros, ok := int96Micros(l.times[l.at])
+		if !ok {
+			return dst, false
+		}
+		return l.appendTime(dst, micros, true)
 	case l.desc.PhysicalType() == parquet.Types.ByteArray:
 		return appendString(dst, l.text()), true
 	}
 	return dst, false
+}
+
+// microsOf gives a time in microseconds; false for one that they do not reach.
+func microsOf(v int64, unit schema.TimeUnitType) (int64, bool) {
+	switch unit {
+	case schema.TimeUnitMillis:
+		return v * 1000, v <= math.MaxInt64/1000 && v >= math.MinInt64/1000
+	case schema.TimeUnitNanos:
+		return floorDiv(v, 1000), true
+	}
+	return v, true
+}
+
+// int96Micros gives a time in Parquet's old form, nanoseconds of a Julian day, in microseconds: nanoseconds since 1970 reach from
+// 1677 to 2262 only. False for one that no writer means.
+func int96Micros(v parquet.Int96) (int64, bool) {
+	nanos, day := int64(binary.LittleEndian.Uint64(v[:8])), int64(int32(binary.LittleEndian.Uint32(v[8:])))-2440588
+	const perDay, mostDays = 24 * 60 * 60 * 1e6, 100_000_000
+	return day*perDay + floorDiv(nanos, 1000), -mostDays < day && day < mostDays && nanos >= 0 && nanos < 1000*perDay
+}
+
+// appendTime writes a time of the file by today's calendar. One whose zone had other clocks then is left out: no bound is
+// better than a wrong one.
+func (l *parquetLeaf) appendTime(dst []byte, micros int64, utc bool) ([]byte, bool) {
+	micros, err := l.calendar.Time(micros, 1e6, utc, l.times != nil)
+	if err != nil {
+		return dst, false
+	}
+	return appendMicros(dst, micros, utc), true
 }
 
 func floorDiv(a, b int64) int64 {

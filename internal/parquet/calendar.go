@@ -132,7 +132,24 @@ func floor(a, b int64) int64 {
 	return q
 }
 
-// time moves a time in parts of a second.
+// Day moves a date, in days since 1970.
+func (c *Calendar) Day(day int64) int64 {
+	if c == nil || !c.days {
+		return day
+	}
+	return sameDay(day)
+}
+
+// Time moves a time in parts of a second. Those without a zone are never of the old calendar but in 12 bytes. ErrUnsupported
+// where the file does not say what clocks its zone had.
+func (c *Calendar) Time(v, perSecond int64, utc, bytes12 bool) (int64, error) {
+	if c == nil || bytes12 && !c.old || !bytes12 && !(c.days && utc) {
+		return v, nil
+	}
+	return c.time(v, perSecond)
+}
+
+// time moves a time of the old calendar.
 func (c *Calendar) time(v, perSecond int64) (int64, error) {
 	if seconds := floor(v, perSecond); c.unknown && seconds < modern {
 		return 0, unsupported("a time before 1900 in a file of Spark's old calendar and zone %s, whose clocks were not those of today: write the file again with Spark", c.zone)

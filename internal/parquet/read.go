@@ -182,7 +182,7 @@ func (o *opener) chunk(l *leafReader, column int) error {
 	if def > 100 || rep > 100 {
 		return unsupported("column %q of %d levels", l.name, def)
 	}
-	l.maxDef, l.maxRep = uint8(def), uint8(rep)
+	l.maxDef, l.maxRep, l.most = uint8(def), uint8(rep), mostSlots
 	start := chunk.DataPageOffset()
 	if chunk.HasDictionaryPage() && chunk.DictionaryPageOffset() > 0 {
 		start = min(start, chunk.DictionaryPageOffset())

@@ -20,6 +20,7 @@ type leafReader struct {
 	pages
 	slots   int64   // of the pages to come, as the footer says
 	density float64 // bytes of a row, as the footer says
+	most    int     // elements of a batch's lists
 	inFile  *Pages  // of a leaf outside of lists; nil: not known
 	due     int64   // slots that the index gives the next page; 0: not known
 	dict    dictionary
@@ -70,8 +71,12 @@ const mostGuess = 32 << 20
 // mostAtOnce bounds what is reserved for values of a fixed width before they are seen.
 const mostAtOnce = 4 << 20
 
-// mostSlots bounds the elements of a batch's lists: a few bytes can claim any number of empty ones.
-const mostSlots = 1 << 26
+// mostSlots bounds the elements of a batch's lists: a few bytes can claim any number of empty ones. Of a LeafReader's batches, of
+// which there may be one for each leaf of a file at a time, they are fewer.
+const (
+	mostSlots     = 1 << 26
+	mostLeafSlots = 1 << 20
+)
 
 func (l *leafReader) begin() {
 	l.count, l.explicit = 0, l.maxRep > 0
@@ -284,8 +289,8 @@ func (l *leafReader) readRepeated(rows int) error {
 			return damaged("column %q begins within a row", l.name)
 		}
 		def := a.def[a.at:end]
-		if l.count += len(def); l.count > mostSlots {
-			return damaged("column %q has more than %d elements in %d rows", l.name, mostSlots, rows)
+		if l.count += len(def); l.count > l.most {
+			return damaged("column %q has more than %d elements in %d rows", l.name, l.most, rows)
 		}
 		l.def, l.rep = append(l.def, def...), append(l.rep, a.rep[a.at:end]...)
 		if err := l.decode(bytes.Count(def, []byte{l.maxDef})); err != nil {

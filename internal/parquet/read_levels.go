@@ -40,6 +40,7 @@ func OpenLeaf(src Source, footer *metadata.FileMetaData, group, column int, opts
 	if err := o.chunk(l, column); err != nil {
 		return nil, err
 	}
+	l.most = mostLeafSlots
 	r.each = max(1, l.slots/max(1, r.rows)+min(1, l.slots%max(1, r.rows)))
 	desc := footer.Schema.Column(column)
 	if l.setWidth(desc); l.kind == kindFixed && l.width <= 0 {
@@ -54,14 +55,15 @@ func (r *LeafReader) Kind() arrowparquet.Type { return arrowparquet.Type(r.leaf.
 // Rows is how many rows are left.
 func (r *LeafReader) Rows() int64 { return r.rows }
 
-// Widest is how many bytes a row may take because its values stand in the leaf's dictionary, where a few bytes of the file
-// stand for any number of them: that of the longest one, times the values that a row has on average. It is 0 without a dictionary.
+// Widest is how many bytes a row may take: those of the longest value in the leaf's dictionary, where a few bytes of the file
+// stand for any number of them, times the values that a row has on average; or what the footer says of an average row, where
+// that is more.
 func (r *LeafReader) Widest() (int, error) {
 	l := &r.leaf
 	if r.bad == nil && !l.begun && l.slots > 0 {
 		_, r.bad = l.nextPage(0) // the dictionary comes first
 	}
-	return int(min(int64(l.dict.most)*min(r.each, mostBytes), mostBytes)), r.bad
+	return int(min(max(l.density, float64(l.dict.most)*float64(r.each)), mostBytes)), r.bad
 }
 
 // Next decodes the next rows, n of them or as many as are left. What it gives is good until the next call.
