@@ -338,6 +338,9 @@ func (b FileBlock) Len() int { return b.n }
 // Live says whether row i is a file of the snapshot.
 func (b FileBlock) Live(i int) bool { return b.b.end(i) > b.version }
 
+// Path gives the path of row i, as the log has it.
+func (b FileBlock) Path(i int) string { return b.b.pathAt(i) }
+
 // Add gives row i as a value of its own.
 func (b FileBlock) Add(i int) *Add {
 	a := new(Add)

@@ -125,6 +125,9 @@ func (p *parser) lines(data []byte, file string, line int) error {
 		} else {
 			data = nil
 		}
+		if p.plainAdd(row) {
+			continue
+		}
 		if err := p.line(row); err != nil {
 			return &CorruptError{File: file, Line: line, Err: err}
 		}

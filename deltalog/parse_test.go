@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -94,6 +95,71 @@ func TestParseStats(t *testing.T) {
 	}
 }
 
+// samePlain checks that the quick reader of adds reads a line as the other one does, if it reads it at all, and says whether it
+// did.
+func samePlain(t *testing.T, row []byte) bool {
+	t.Helper()
+	read := false
+	for _, tagTexts := range []bool{false, true} {
+		quick, careful := &parser{a: &actions{}, in: newInterner(), tagTexts: tagTexts}, &parser{a: &actions{}, in: newInterner(), tagTexts: tagTexts}
+		if !quick.plainAdd(row) {
+			if len(quick.a.adds) > 0 || len(quick.a.tagTexts) > 0 {
+				t.Fatalf("%q: something is left of it", row)
+			}
+			continue
+		}
+		read = true
+		if err := careful.line(row); err != nil {
+			t.Fatalf("%q was accepted: %v", row, err)
+		}
+		if d := cmp.Diff(quick.a.adds, careful.a.adds); d != "" || !slices.Equal(quick.a.tagTexts, careful.a.tagTexts) {
+			t.Fatalf("%q\n%s%q %q", row, d, quick.a.tagTexts, careful.a.tagTexts)
+		}
+	}
+	return read
+}
+
+// Adds that are written as nearly all are take a short way, which gives what the long one does; others take the long one.
+func TestPlainAdds(t *testing.T) {
+	for _, c := range []struct {
+		line  string
+		plain bool
+	}{
+		{`{"add":{"path":"a","partitionValues":{},"size":1,"modificationTime":2,"dataChange":true}}`, true},
+		{`{"add":{"path":"a","partitionValues":{"p":null,"q":"\u00fc"},"size":1,"modificationTime":-2,"dataChange":false,"stats":"{\"numRecords\":1}"}}`, true},
+		{`{"add":{"dataChange":true,"stats":"","size":0,"path":"\u0061ü\"","tags":{"a":"b","c":null}}}`, true}, // tags as text only
+		{`{"add":{"path":"a","path":"b","size":1,"size":2}}`, true},
+		{`{"add":{"path":"a","size":1} }`, false},
+		{`{"add":{"path":"a","size":1}} `, false},
+		{`{"add":{"path":"a","size":1},"txn":{"appId":"a","version":1}}`, false},
+		{`{"add":{"path":"a","size":1}}}`, false},
+		{`{"add":{"path":"a","size":1,}}`, false},
+		{`{"add":{"path":"a","size":01}}`, false},
+		{`{"add":{"path":"a","size":1.0}}`, false},
+		{`{"add":{"path":"a","size":-1}}`, false},
+		{`{"add":{"path":"","size":1}}`, false},
+		{`{"add":{"size":1}}`, false},
+		{`{"add":{}}`, false},
+		{`{"add":{"path":"a`, false},
+		{`{"add":{"path":"a"`, false},
+		{`{"add":{"path":"a"}`, false},
+		{`{"add":{"path":null,"size":1}}`, false},
+		{`{"add":{"path":"a","dataChange":truex}}`, false},
+		{`{"add":{"path":"a","dataChange":null}}`, false},
+		{`{"add":{"path":"a","partitionValues":{"a":1}}}`, false},
+		{`{"add":{"path":"a","partitionValues":{"a":"b"}]}`, false},
+		{`{"add":{"path":"a","stats":null}}`, false},
+		{`{"add":{"path":"a","deletionVector":{"storageType":"u"}}}`, false},
+		{"{\"add\":{\"path\":\"a\nb\"}}", false},
+		{`{"remove":{"path":"a"}}`, false},
+		{``, false},
+	} {
+		if got := samePlain(t, []byte(c.line)); got != c.plain {
+			t.Errorf("%s: read by the short way: %v, want %v", c.line, got, c.plain)
+		}
+	}
+}
+
 // FuzzParseCommit checks that the scanner takes no line that is not JSON, never panics, and that what it read can
 // be written and read again (I8).
 func FuzzParseCommit(f *testing.F) {
@@ -103,6 +169,9 @@ func FuzzParseCommit(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
+		for row := range bytes.Lines(data) {
+			samePlain(t, bytes.TrimSuffix(row, []byte("\n")))
+		}
 		a, err := parseCommit(data, "f")
 		if err != nil {
 			return

@@ -206,16 +206,16 @@ func parsePartition(t DataType, s string) (any, error) {
 	}
 	switch t {
 	case Byte:
-		v, err := strconv.ParseInt(s, 10, 8)
+		v, err := strconv.ParseInt(strings.TrimSpace(s), 10, 8)
 		return int8(v), err
 	case Short:
-		v, err := strconv.ParseInt(s, 10, 16)
+		v, err := strconv.ParseInt(strings.TrimSpace(s), 10, 16)
 		return int16(v), err
 	case Integer:
-		v, err := strconv.ParseInt(s, 10, 32)
+		v, err := strconv.ParseInt(strings.TrimSpace(s), 10, 32)
 		return int32(v), err
 	case Long:
-		return strconv.ParseInt(s, 10, 64)
+		return strconv.ParseInt(strings.TrimSpace(s), 10, 64)
 	case Float:
 		v, err := strconv.ParseFloat(s, 32)
 		return float32(v), err
@@ -228,14 +228,40 @@ func parsePartition(t DataType, s string) (any, error) {
 	case Binary:
 		return []byte(s), nil
 	case Date:
-		return time.Parse(layoutDate, s)
+		return inYear(s, func(s string) (time.Time, error) { return time.Parse(layoutDate, s) })
 	case Timestamp, TimestampNTZ:
 		return parsePartitionTime(s)
 	}
 	return nil, errors.New("the type cannot be a partition column's")
 }
 
+// inYear parses a date or time whose year may have a sign in front and more digits than four, as Java writes those before the
+// year 0 and after 9999.
+func inYear(s string, parse func(string) (time.Time, error)) (time.Time, error) {
+	at, err := parse(s)
+	if err == nil || s == "" || s[0] != '+' && s[0] != '-' {
+		return at, err
+	}
+	end := 1 + max(0, strings.IndexByte(s[1:], '-'))
+	year, bad := strconv.Atoi(s[:end])
+	if bad != nil || end < 5 || end > 7 {
+		return at, err
+	}
+	like := "2001"
+	if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
+		like = "2000" // a leap year too
+	}
+	if at, err = parse(like + s[end:]); err != nil {
+		return at, err
+	}
+	return time.Date(year, at.Month(), at.Day(), at.Hour(), at.Minute(), at.Second(), at.Nanosecond(), time.UTC), nil
+}
+
 func parsePartitionTime(s string) (time.Time, error) {
+	return inYear(s, parseTime)
+}
+
+func parseTime(s string) (time.Time, error) {
 	var first error
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999", "2006-01-02T15:04:05.999999999", layoutDate} {
 		at, err := time.Parse(layout, s)
@@ -249,18 +275,35 @@ func parsePartitionTime(s string) (time.Time, error) {
 	return time.Time{}, first
 }
 
+// parseDecimal gives the unscaled value. Java writes some decimals with an exponent: 0E-18, 1.5E-7.
 func parseDecimal(s string, d Decimal) (*big.Int, error) {
-	whole, frac, _ := strings.Cut(s, ".")
-	if len(frac) > int(d.Scale) {
+	const most = 100 // digits, and exponent
+	wrong := errors.New("not a decimal number")
+	body, exp := s, 0
+	if i := strings.IndexAny(s, "eE"); i >= 0 {
+		var err error
+		if exp, err = strconv.Atoi(s[i+1:]); err != nil || exp > most || exp < -most {
+			return nil, wrong
+		}
+		body = s[:i]
+	}
+	whole, frac, _ := strings.Cut(body, ".")
+	v, ok := new(big.Int), len(body) <= most && !strings.ContainsAny(frac, "+-")
+	if ok {
+		v, ok = v.SetString(whole+frac, 10)
+	}
+	if !ok {
+		return nil, wrong
+	}
+	up := int(d.Scale) + exp - len(frac)
+	ten := func(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }
+	if up >= 0 {
+		v.Mul(v, ten(up))
+	} else if _, rest := v.QuoRem(v, ten(-up), new(big.Int)); rest.Sign() != 0 {
 		return nil, fmt.Errorf("more than %d digits behind the point", d.Scale)
 	}
-	digits := whole + frac + strings.Repeat("0", int(d.Scale)-len(frac))
-	if len(digits) > int(d.Precision)+2 {
+	if v.CmpAbs(ten(int(d.Precision))) >= 0 {
 		return nil, fmt.Errorf("more than %d digits", d.Precision)
-	}
-	v, ok := new(big.Int).SetString(digits, 10)
-	if !ok || strings.ContainsAny(frac, "+-_") {
-		return nil, errors.New("not a decimal number")
 	}
 	return v, nil
 }

@@ -209,3 +209,91 @@ func TestPartitionRefusals(t *testing.T) {
 		}
 	}
 }
+
+// Values as Java writes them that no other program would: decimals with an exponent, and years of a sign (fault 17).
+func TestPartitionValuesOfJava(t *testing.T) {
+	for _, c := range []struct {
+		t       DataType
+		s, want string // what it is written as, here; "": refused
+	}{
+		{Decimal{38, 18}, "0E-18", "0.000000000000000000"},
+		{Decimal{20, 10}, "1.500E-7", "0.0000001500"},
+		{Decimal{20, 10}, "-1E-10", "-0.0000000001"},
+		{Decimal{20, 0}, "1E+3", "1000"},
+		{Decimal{20, 2}, "1.50E1", "15.00"},
+		{Decimal{5, 2}, "1.230", "1.23"},
+		{Decimal{5, 2}, "1E3", ""},
+		{Decimal{5, 2}, "1E-3", ""},
+		{Decimal{5, 2}, "1E", ""},
+		{Decimal{5, 2}, "1E999999999", ""},
+		{Decimal{5, 2}, "E5", ""},
+		{Decimal{5, 2}, ".", ""},
+		{Decimal{5, 2}, "0x1", ""},
+		{Decimal{5, 2}, "1_0", ""},
+		{Long, " 7 ", "7"},
+	} {
+		v, err := ParsePartitionValue(c.t, &c.s)
+		if (err != nil) != (c.want == "") {
+			t.Errorf("%v: %q was read as %v, %v", c.t, c.s, v, err)
+			continue
+		}
+		if err != nil {
+			continue
+		}
+		if got, err := FormatPartitionValue(c.t, v); err != nil || *got != c.want {
+			t.Errorf("%v: %q became %q, %v, want %q", c.t, c.s, *got, err, c.want)
+		}
+	}
+	for _, c := range []struct {
+		t    DataType
+		s    string
+		want time.Time
+		bad  bool
+	}{
+		{t: Date, s: "+10000-01-02", want: time.Date(10000, 1, 2, 0, 0, 0, 0, time.UTC)},
+		{t: Date, s: "-0044-03-15", want: time.Date(-44, 3, 15, 0, 0, 0, 0, time.UTC)},
+		{t: Date, s: "+10000-02-29", want: time.Date(10000, 2, 29, 0, 0, 0, 0, time.UTC)},
+		{t: Date, s: "+10001-02-29", bad: true},
+		{t: Date, s: "+1-02-03", bad: true},
+		{t: Date, s: "+99999999-02-03", bad: true},
+		{t: Date, s: "--0001-02-03", bad: true},
+		{t: Date, s: "+", bad: true},
+		{t: Timestamp, s: "+12345-12-31 23:59:59.5", want: time.Date(12345, 12, 31, 23, 59, 59, 500000000, time.UTC)},
+		{t: TimestampNTZ, s: "-0001-12-31 00:00:00", want: time.Date(-1, 12, 31, 0, 0, 0, 0, time.UTC)},
+		{t: Timestamp, s: "+12345-12-31T23:59:59Z", want: time.Date(12345, 12, 31, 23, 59, 59, 0, time.UTC)},
+	} {
+		v, err := ParsePartitionValue(c.t, &c.s)
+		if at, ok := v.(time.Time); (err != nil) != c.bad || !c.bad && (!ok || !at.Equal(c.want)) {
+			t.Errorf("%v: %q was read as %v, %v, want %v", c.t, c.s, v, err, c.want)
+		}
+	}
+}
+
+// FuzzPartitionValue checks that what is read as a partition value is written and read again as the same (I8).
+func FuzzPartitionValue(f *testing.F) {
+	types := []DataType{Byte, Short, Integer, Long, Float, Double, Boolean, String, Binary, Date, Timestamp, TimestampNTZ, Decimal{5, 2}, Decimal{38, 18}}
+	for _, s := range []string{"1", "-1.5", "1E-7", "0E-18", "2024-02-29", "+10000-01-01", "2024-01-01 00:00:00.5", "2024-01-01T00:00:00Z", "true", "NaN", "__HIVE_DEFAULT_PARTITION__", "\x00"} {
+		for i := range types {
+			f.Add(s, byte(i))
+		}
+	}
+	f.Fuzz(func(t *testing.T, s string, i byte) {
+		typ := types[int(i)%len(types)]
+		v, err := ParsePartitionValue(typ, &s)
+		if err != nil || v == nil {
+			return
+		}
+		text, err := FormatPartitionValue(typ, v)
+		if err != nil || text == nil {
+			return // years and bytes that we do not write
+		}
+		again, err := ParsePartitionValue(typ, text)
+		if err != nil {
+			t.Fatalf("%v: %q became %q, which is none: %v", typ, s, *text, err)
+		}
+		back, err := FormatPartitionValue(typ, again)
+		if err != nil || *back != *text {
+			t.Fatalf("%v: %q became %q and then %q, %v", typ, s, *text, *back, err)
+		}
+	})
+}

@@ -2,9 +2,7 @@ package table
 
 import (
 	"fmt"
-	"math"
-	"strconv"
-	"strings"
+	"math/big"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -12,6 +10,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/arrow-go/v18/arrow/scalar"
+
+	"github.com/ledgerlake/ledgerlake/deltalog"
 )
 
 // hiveNull stands for null in folder names. It does not belong into the log; writers put it there nevertheless.
@@ -29,71 +29,75 @@ func partitionArray(t arrow.DataType, value *string, n int) (arrow.Array, error)
 	return scalar.MakeArrayFromScalar(sc, n, memory.DefaultAllocator)
 }
 
+// partitionScalar reads a value as the log's own rules have it.
 func partitionScalar(t arrow.DataType, v string) (scalar.Scalar, error) {
-	integer := func(bits int) (int64, error) { return strconv.ParseInt(strings.TrimSpace(v), 10, bits) }
+	of, ok := partitionType(t)
+	if !ok {
+		return nil, fmt.Errorf("the type cannot be a partition column's")
+	}
+	value, err := deltalog.ParsePartitionValue(of, &v)
+	if err != nil {
+		return nil, err
+	}
+	switch x := value.(type) {
+	case string:
+		return scalar.NewStringScalar(x), nil
+	case []byte:
+		return scalar.NewBinaryScalar(memory.NewBufferBytes(x), t), nil
+	case int8:
+		return scalar.NewInt8Scalar(x), nil
+	case int16:
+		return scalar.NewInt16Scalar(x), nil
+	case int32:
+		return scalar.NewInt32Scalar(x), nil
+	case int64:
+		return scalar.NewInt64Scalar(x), nil
+	case float32:
+		return scalar.NewFloat32Scalar(x), nil
+	case float64:
+		return scalar.NewFloat64Scalar(x), nil
+	case bool:
+		return scalar.NewBooleanScalar(x), nil
+	case *big.Int:
+		return scalar.NewDecimal128Scalar(decimal128.FromBigInt(x), t), nil
+	case time.Time:
+		if of == deltalog.Date {
+			return scalar.NewDate32Scalar(arrow.Date32(floorDiv(x.Unix(), 86400))), nil
+		}
+		return scalar.NewTimestampScalar(arrow.Timestamp(x.UnixMicro()), t), nil // without a zone: UTC, since that of its writer is not known
+	}
+	return nil, fmt.Errorf("a %T is not expected here", value)
+}
+
+// partitionType gives the log's type of a column.
+func partitionType(t arrow.DataType) (deltalog.DataType, bool) {
 	switch t := t.(type) {
 	case *arrow.StringType:
-		return scalar.NewStringScalar(v), nil
+		return deltalog.String, true
 	case *arrow.BinaryType:
-		return scalar.NewBinaryScalar(memory.NewBufferBytes([]byte(v)), t), nil
+		return deltalog.Binary, true
 	case *arrow.Int8Type:
-		x, err := integer(8)
-		return scalar.NewInt8Scalar(int8(x)), err
+		return deltalog.Byte, true
 	case *arrow.Int16Type:
-		x, err := integer(16)
-		return scalar.NewInt16Scalar(int16(x)), err
+		return deltalog.Short, true
 	case *arrow.Int32Type:
-		x, err := integer(32)
-		return scalar.NewInt32Scalar(int32(x)), err
+		return deltalog.Integer, true
 	case *arrow.Int64Type:
-		x, err := integer(64)
-		return scalar.NewInt64Scalar(x), err
+		return deltalog.Long, true
 	case *arrow.Float32Type:
-		x, err := partitionFloat(v, 32)
-		return scalar.NewFloat32Scalar(float32(x)), err
+		return deltalog.Float, true
 	case *arrow.Float64Type:
-		x, err := partitionFloat(v, 64)
-		return scalar.NewFloat64Scalar(x), err
+		return deltalog.Double, true
 	case *arrow.BooleanType:
-		x, err := strconv.ParseBool(strings.ToLower(v))
-		return scalar.NewBooleanScalar(x), err
+		return deltalog.Boolean, true
 	case *arrow.Date32Type:
-		x, err := time.Parse(time.DateOnly, v)
-		return scalar.NewDate32Scalar(arrow.Date32(floorDiv(x.Unix(), 86400))), err
+		return deltalog.Date, true
 	case *arrow.TimestampType:
-		x, err := partitionTime(v)
-		return scalar.NewTimestampScalar(arrow.Timestamp(x), t), err
+		return deltalog.Timestamp, true
 	case *arrow.Decimal128Type:
-		x, err := partitionDecimal(v, t)
-		return scalar.NewDecimal128Scalar(x, t), err
+		return deltalog.Decimal{Precision: t.Precision, Scale: t.Scale}, true
 	}
-	return nil, fmt.Errorf("the type cannot be a partition column's")
-}
-
-func partitionFloat(v string, bits int) (float64, error) {
-	switch v { // Java's names
-	case "Infinity":
-		return math.Inf(1), nil
-	case "-Infinity":
-		return math.Inf(-1), nil
-	}
-	return strconv.ParseFloat(v, bits)
-}
-
-func partitionDecimal(v string, t *arrow.Decimal128Type) (decimal128.Num, error) {
-	return decimal128.FromString(v, t.Precision, t.Scale)
-}
-
-// partitionTime reads microseconds. A time without a zone is taken as UTC: the zone of its writer is not known.
-func partitionTime(v string) (int64, error) {
-	var err error
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999", "2006-01-02T15:04:05.999999999", time.DateOnly} {
-		var at time.Time
-		if at, err = time.Parse(layout, v); err == nil {
-			return at.UnixMicro(), nil
-		}
-	}
-	return 0, err
+	return nil, false
 }
 
 func floorDiv(a, b int64) int64 {
