@@ -248,15 +248,13 @@ func (c *logCase) goals(r *Report) {
 	cpu := func(s Sample) float64 { return s.CPUSeconds }
 	ours := r.median("ledgerlake, "+c.name, seconds)
 	r.atLeast(c.name+": time of the encoding/json loop / ours", 4, r.median("encoding/json, "+c.name, seconds)/ours)
-	own := "ledgerlake process, " + c.name
+	mine := r.median(own+" process, "+c.name, cpu)
 	for _, engine := range foreignEngines() {
-		if other := r.median(engine.name+" process, "+c.name, cpu); other > 0 && engine.name != "ledgerlake" {
-			if mine := r.median(own, cpu); mine > 0 {
-				r.atLeast(c.name+": CPU seconds of "+engine.name+" / ours", 5, other/mine)
-			}
+		if other := r.median(engine.name+" process, "+c.name, cpu); other > 0 && mine > 0 && engine.name != own && engine.name != ownWhole {
+			r.atLeast(c.name+": CPU seconds of "+engine.name+" / ours", 5, other/mine)
 		}
 	}
-	if mb := r.median(own, func(s Sample) float64 { return s.MaxMB }); mb > 0 && !c.stats {
+	if mb := r.median(ownWhole+" process, "+c.name, func(s Sample) float64 { return s.MaxMB }); mb > 0 && !c.stats {
 		r.atMost(c.name+": resident MB of a process that lists the files", 60, mb)
 	}
 }

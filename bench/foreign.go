@@ -21,13 +21,20 @@ type foreignEngine struct {
 	whole   bool // the process does nothing else: its whole CPU time counts
 }
 
+// own and ownWhole are this program: measured from inside as the others are, and as a whole with its start.
+const own, ownWhole = "ledgerlake", "ledgerlake inspect"
+
 // foreignEngines are this program itself, delta-rs and DuckDB. Those that are not there are passed over.
 func foreignEngines() []foreignEngine {
+	self := func(args ...string) func(c *logCase) (string, []string, bool) {
+		return func(c *logCase) (string, []string, bool) {
+			at, err := os.Executable()
+			return at, append(args, c.path), err == nil && strings.Contains(filepath.Base(at), "ledgerlake")
+		}
+	}
 	return []foreignEngine{
-		{name: "ledgerlake", whole: true, command: func(c *logCase) (string, []string, bool) {
-			self, err := os.Executable()
-			return self, []string{"inspect", c.path, "--json"}, err == nil && strings.Contains(filepath.Base(self), "ledgerlake")
-		}},
+		{name: own, command: self("bench", "list-files")},
+		{name: ownWhole, whole: true, command: self("inspect", "--json")},
 		{name: "delta-rs", command: python(deltaRSScript)},
 		{name: "DuckDB", command: python(duckDBScript)},
 	}

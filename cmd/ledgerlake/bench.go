@@ -32,8 +32,22 @@ func newBench() *cobra.Command {
 	for _, s := range bench.Scenarios() {
 		cmd.AddCommand(newScenario(s))
 	}
-	cmd.AddCommand(newBenchList(), newBenchReport(), newBenchCost())
+	cmd.AddCommand(newBenchList(), newBenchReport(), newBenchCost(), newBenchFiles())
 	return cmd
+}
+
+// newBenchFiles is the part of the scenario deltalog that has a process of its own.
+func newBenchFiles() *cobra.Command {
+	return &cobra.Command{
+		Use: "list-files TABLE", Short: "List the files of a table and say what that took", Args: cobra.ExactArgs(1), Hidden: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			out, err := bench.ListFiles(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(out)
+		},
+	}
 }
 
 func scenarioNames() (names []string) {
