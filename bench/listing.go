@@ -18,7 +18,7 @@ type Listing struct {
 // ListFiles lists the files of a table, as `inspect` opens it.
 func ListFiles(ctx context.Context, path string) (out Listing, err error) {
 	cpu, begin := cpuTime(), time.Now()
-	debug.SetGCPercent(30)
+	debug.SetGCPercent(200)
 	l, err := openLog(ctx, path)
 	if err != nil {
 		return out, err

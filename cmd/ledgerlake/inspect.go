@@ -59,8 +59,9 @@ func newInspect() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// What it holds is the list of files, which only grows: collecting more often costs little and keeps it small.
-			debug.SetGCPercent(30)
+			// What it holds is the list of files, which only grows, and loading it leaves little garbage: few collections cost a
+			// quarter less processor time and a few MB.
+			debug.SetGCPercent(200)
 			l, err := deltalog.Open(cmd.Context(), st, deltalog.Config{})
 			if err != nil {
 				return fmt.Errorf("open table %s: %w", target, err)
