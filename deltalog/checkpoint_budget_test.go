@@ -137,3 +137,25 @@ func TestUnknownColumnsAreNotDecoded(t *testing.T) {
 		t.Errorf("decoded %s", got)
 	}
 }
+
+// Lists of features are found in each form that Parquet has for lists: one that is passed over would be no features at all.
+func TestListsOfEachForm(t *testing.T) {
+	text := func(name string, r parquet.Repetition) schema.Node {
+		return schema.MustPrimitive(schema.NewPrimitiveNode(name, r, parquet.Types.ByteArray, -1, -1))
+	}
+	group := func(name string, r parquet.Repetition, kid schema.Node) schema.Node {
+		return schema.MustGroup(schema.NewGroupNode(name, r, []schema.Node{kid}, -1))
+	}
+	optional, repeated := parquet.Repetitions.Optional, parquet.Repetitions.Repeated
+	for form, list := range map[string]schema.Node{
+		"three levels": group("readerFeatures", optional, group("list", repeated, text("element", optional))),
+		"two levels":   group("readerFeatures", optional, text("array", repeated)),
+		"one level":    text("readerFeatures", repeated),
+	} {
+		s := schema.NewSchema(schema.MustGroup(schema.NewGroupNode("spark_schema", parquet.Repetitions.Required, []schema.Node{group("protocol", optional, list)}, -1)))
+		l, ok := newLeaf(0, s.Column(0), nil)
+		if !ok || l.name != "readerFeatures#element" || !strings.Contains(wantedFields("protocol"), " "+l.name+" ") {
+			t.Errorf("%s: leaf %q", form, l.name)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/ledgerlake/ledgerlake/objstore"
 )
@@ -176,6 +177,9 @@ func (s *state) complete() error {
 	}
 	if s.metadata == nil {
 		return &CorruptError{File: logDir, Err: errors.New("the log has no metaData action")}
+	}
+	if f := s.metadata.Format.Provider; f != "" && !strings.EqualFold(f, "parquet") {
+		return unsupported(false, []string{"data files of format " + f})
 	}
 	return checkRead(s.protocol)
 }
