@@ -21,11 +21,19 @@ const (
 var errUnfolds = errors.New("a small file that unfolds to too much")
 
 // unfolding is the allocator of all columns of a file. An allocator has no way to say no but a panic, which ends in
-// parseParquet as an error of the file.
+// parseParquet as an error of the file. What one row group gives back serves the next one: columns are closed when nobody has
+// a text of theirs any more.
 type unfolding struct {
 	memory.Allocator
 	left, all int64
+	spare     [][]byte
 }
+
+// mostSpare bounds the buffers that wait to be used again, and spareBytes each of them.
+const (
+	mostSpare  = 32
+	spareBytes = 4 << 20
+)
 
 // begin starts a row group in a file of the given size: whatever was there for another one is garbage.
 func (u *unfolding) begin(size int64) {
@@ -45,6 +53,25 @@ func (u *unfolding) Allocate(size int) []byte {
 	return u.Allocator.Allocate(size)
 }
 
+// AllocateDirty is Allocate for who overwrites all of it.
+func (u *unfolding) AllocateDirty(size int) []byte {
+	best := -1
+	for i, b := range u.spare {
+		if cap(b) >= size && cap(b) <= 2*size+4096 && (best < 0 || cap(b) < cap(u.spare[best])) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return u.Allocate(size)
+	}
+	b := u.spare[best]
+	u.charge(cap(b))
+	last := len(u.spare) - 1
+	u.spare[best] = u.spare[last]
+	u.spare = u.spare[:last]
+	return b[:size]
+}
+
 // Reallocate gives memory with what is in b, or panics with errUnfolds.
 func (u *unfolding) Reallocate(size int, b []byte) []byte {
 	if size <= cap(b) {
@@ -57,7 +84,9 @@ func (u *unfolding) Reallocate(size int, b []byte) []byte {
 // Free takes it back.
 func (u *unfolding) Free(b []byte) {
 	u.left = min(u.left+int64(cap(b)), u.all)
-	u.Allocator.Free(b)
+	if n := cap(b); n > 0 && n <= spareBytes && len(u.spare) < mostSpare {
+		u.spare = append(u.spare, b[:0:n])
+	}
 }
 
 // textBytes is what the text of adds and removes takes.
