@@ -57,6 +57,15 @@ type Framer interface {
 	Frame(rec *record.Record) ([]byte, error)
 }
 
+// Opener is a decoder of values that are wrapped as a whole, as compressed ones: Append opens a value and appends what is in
+// it to the inner decoder.
+type Opener interface {
+	Decoder
+	Inner() Decoder
+	// Open gives what is in a value, good until the next call of Open or Append. Its errors are those of Append.
+	Open(value []byte) ([]byte, error)
+}
+
 // Truncater is a decoder that can take back its last rows. Tables with rules for their rows need one.
 type Truncater interface {
 	// Truncate cuts back to n rows.

@@ -93,13 +93,20 @@ func (f *fields) newView(root *node) *view {
 
 // NewFields implements decode.FieldReader.
 func (d *registeredDecoder) NewFields(need, also []string) (decode.Fields, error) {
+	last, root := -1, (*node)(nil) // of the message before
 	return newFields(need, also, func(value []byte) (*node, []byte, int, error) {
 		id, bad := confluent.ID(value)
 		if bad != nil {
 			return nil, nil, 0, bad
 		}
-		root, err := d.schemas.ByID(id)
-		return root, value, confluent.HeaderSize, err
+		if id != last {
+			n, err := d.schemas.ByID(id)
+			if err != nil {
+				return nil, nil, 0, err
+			}
+			last, root = id, n
+		}
+		return root, value, confluent.HeaderSize, nil
 	}), nil
 }
 

@@ -11,7 +11,6 @@ import (
 var (
 	_ decode.FieldReader = (*csvDecoder)(nil)
 	_ decode.FieldReader = (*registeredJSONDecoder)(nil)
-	_ decode.FieldReader = (*gunzip)(nil)
 )
 
 // fieldsFunc is a decode.Fields without a state of its own.
@@ -50,28 +49,5 @@ func (d *registeredJSONDecoder) NewFields(_, _ []string) (decode.Fields, error) 
 			return dst, bad
 		}
 		return append(dst, value[confluent.HeaderSize:]...), nil
-	}), nil
-}
-
-// NewFields implements decode.FieldReader where the format below does.
-func (g *gunzip) NewFields(need, also []string) (decode.Fields, error) {
-	below := decode.Fields(fieldsFunc(func(dst, value []byte) ([]byte, error) { return append(dst, value...), nil })) // of JSON
-	if _, ok := g.Decoder.(*decode.JSON); !ok {
-		reader, ok := g.Decoder.(decode.FieldReader)
-		if !ok {
-			return nil, fmt.Errorf("%w: the values have no fields", ErrSpec)
-		}
-		var err error
-		if below, err = reader.NewFields(need, also); err != nil {
-			return nil, err
-		}
-	}
-	var z inflater
-	return fieldsFunc(func(dst, value []byte) ([]byte, error) {
-		plain, bad := z.inflate(value)
-		if bad != nil {
-			return dst, bad
-		}
-		return below.AppendJSON(dst, plain)
 	}), nil
 }

@@ -42,6 +42,8 @@ func (g gzipped) NewDecoder(payload *arrow.Schema) (decode.Decoder, error) {
 	return &gunzip{Decoder: d}, nil
 }
 
+var _ decode.Opener = (*gunzip)(nil)
+
 type gunzip struct {
 	decode.Decoder
 	z inflater
@@ -50,13 +52,22 @@ type gunzip struct {
 // Inner is the decoder of what is compressed.
 func (g *gunzip) Inner() decode.Decoder { return g.Decoder }
 
+// Open implements decode.Opener.
+func (g *gunzip) Open(value []byte) ([]byte, error) {
+	plain, bad := g.z.inflate(value)
+	if bad != nil {
+		return nil, bad
+	}
+	return plain, nil
+}
+
 func (g *gunzip) Append(value []byte) error {
 	if value == nil {
 		return g.Decoder.Append(nil)
 	}
-	plain, bad := g.z.inflate(value)
-	if bad != nil {
-		return bad
+	plain, err := g.Open(value)
+	if err != nil {
+		return err
 	}
 	return g.Decoder.Append(plain)
 }

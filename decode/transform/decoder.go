@@ -36,6 +36,7 @@ var (
 type Decoder struct {
 	json   *decode.JSON
 	opaque bool
+	open   func(value []byte) ([]byte, error) // of values that are wrapped as a whole; nil: they are not
 	fields []field
 	where  *node
 	early  bool // where looks at the record alone
@@ -145,7 +146,19 @@ func (d *Decoder) AppendRecord(rec *record.Record) error {
 	if err := d.meet(rec); err != nil {
 		return err
 	}
-	return d.append(rec.Value)
+	value, err := opened(d.open, rec.Value)
+	if err != nil {
+		return err
+	}
+	return d.append(value)
+}
+
+// opened gives what is in a value.
+func opened(open func([]byte) ([]byte, error), value []byte) ([]byte, error) {
+	if open == nil || value == nil {
+		return value, nil
+	}
+	return open(value)
 }
 
 // meet takes a record up, and asks a filter that looks at the record alone.

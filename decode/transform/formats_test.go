@@ -57,7 +57,7 @@ func orderFile() *descriptorpb.FileDescriptorProto {
 	}
 }
 
-func orderSet(t *testing.T) (set []byte, encode func(json string) []byte) {
+func orderSet(t testing.TB) (set []byte, encode func(json string) []byte) {
 	t.Helper()
 	file := &descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{protodesc.ToFileDescriptorProto(timestamppb.File_google_protobuf_timestamp_proto), orderFile()}}
 	files, err := protodesc.NewFiles(file)
@@ -85,7 +85,7 @@ func orderSet(t *testing.T) (set []byte, encode func(json string) []byte) {
 }
 
 // encodings gives one order in each format, with what its format needs.
-func encodings(t *testing.T) map[string]struct {
+func encodings(t testing.TB) map[string]struct {
 	options format.Options
 	value   []byte
 } {

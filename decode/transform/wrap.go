@@ -28,13 +28,38 @@ func Wrap(makes func(payload *arrow.Schema) (decode.Decoder, error), payload *ar
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := dec.(*decode.JSON); ok {
-		if dec, err = makes(payload); err != nil {
+	var open func([]byte) ([]byte, error)
+	if o, ok := dec.(decode.Opener); ok {
+		open, dec, makes = o.Open, o.Inner(), inside(makes)
+	}
+	if _, ok := dec.(*decode.JSON); !ok {
+		b, err := newBeside(makes, payload, spec, topic)
+		if err != nil {
 			return nil, err
 		}
-		return New(dec.(*decode.JSON), spec, topic, spec.opaque(payload))
+		b.open = open
+		return b, nil
 	}
-	return newBeside(makes, payload, spec, topic)
+	if dec, err = makes(payload); err != nil {
+		return nil, err
+	}
+	d, err := New(dec.(*decode.JSON), spec, topic, spec.opaque(payload))
+	if err != nil {
+		return nil, err
+	}
+	d.open, d.ev.times = open, open != nil
+	return d, nil
+}
+
+// inside makes the decoders of what is in values that are wrapped.
+func inside(makes func(*arrow.Schema) (decode.Decoder, error)) func(*arrow.Schema) (decode.Decoder, error) {
+	return func(payload *arrow.Schema) (decode.Decoder, error) {
+		d, err := makes(payload)
+		if err != nil {
+			return nil, err
+		}
+		return d.(decode.Opener).Inner(), nil
+	}
 }
 
 // opaque says whether nothing at all is taken from values: they need not be JSON then.
@@ -71,7 +96,8 @@ type beside struct {
 	record  *Decoder // of its columns
 	columns []int    // of each payload column, where it is: in record's from 0 on, in the other's from -1 down
 	fields  decode.Fields
-	value   []byte // the fields, as JSON
+	open    func(value []byte) ([]byte, error) // of values that are wrapped as a whole; nil: they are not
+	value   []byte                             // the fields, as JSON
 }
 
 func newBeside(makes func(*arrow.Schema) (decode.Decoder, error), payload *arrow.Schema, spec Spec, topic string) (*beside, error) {
@@ -182,16 +208,18 @@ func (b *beside) AppendRecord(rec *record.Record) error {
 	if err := b.record.meet(rec); err != nil {
 		return err
 	}
-	value := rec.Value
+	plain, err := opened(b.open, rec.Value)
+	if err != nil {
+		return err
+	}
+	value := plain
 	framer, framed := b.Decoder.(decode.Framer)
 	if framed && b.fields != nil {
-		var err error
 		if value, err = framer.Frame(rec); err != nil {
 			return err
 		}
 	}
 	if b.fields != nil && value != nil {
-		var err error
 		if b.value, err = b.fields.AppendJSON(b.value[:0], value); err != nil {
 			return err
 		}
@@ -200,11 +228,10 @@ func (b *beside) AppendRecord(rec *record.Record) error {
 	if err := b.record.append(value); err != nil {
 		return err
 	}
-	var err error
 	if framed {
 		err = framer.AppendRecord(rec)
 	} else {
-		err = b.Decoder.Append(rec.Value)
+		err = b.Decoder.Append(plain)
 	}
 	if err != nil {
 		b.record.Truncate(b.record.Rows() - 1)
