@@ -41,6 +41,9 @@ func decoderSize(d decode.Decoder) int64 {
 }
 
 func (w *worker) decode(ctx context.Context, c *chunk) error {
+	if w.stands(c) {
+		return nil
+	}
 	cur, err := w.cursor(c)
 	if err != nil {
 		return err
@@ -66,7 +69,13 @@ func (w *worker) decode(ctx context.Context, c *chunk) error {
 			continue
 		}
 		if keep {
-			if err := w.batch(ctx, c.partition, cur, b); err != nil {
+			err := w.batch(ctx, c.partition, cur, b)
+			if stands, ok := errors.AsType[*blockedError](err); ok {
+				cur.decided = stands.at
+				w.blocked(c, stands)
+				return nil
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -105,8 +114,13 @@ func (w *worker) batch(ctx context.Context, partition int32, cur *cursor, b reco
 	w.mark.broken = nil
 	w.setMark(cur, max(b.BaseOffset, cur.decided))
 	err := errRedo
+	var stands *blockedError
 	for errors.Is(err, errRedo) {
-		if err = w.records(ctx, partition, cur, b); err == nil && !w.s.rules.Empty() {
+		err = w.records(ctx, partition, cur, b)
+		if stands, _ = errors.AsType[*blockedError](err); stands != nil {
+			err = nil // the rows before it stay
+		}
+		if err == nil && !w.s.rules.Empty() {
 			err = w.checkRules(cur)
 		}
 	}
@@ -116,7 +130,10 @@ func (w *worker) batch(ctx context.Context, partition int32, cur *cursor, b reco
 	if len(w.s.keys) > 0 {
 		w.values.note(w.s, cur.rows, w.mark.rows)
 	}
-	return w.account(ctx, cur, w.out.rows-before)
+	if err := w.account(ctx, cur, w.out.rows-before); err != nil || stands == nil {
+		return err
+	}
+	return stands
 }
 
 // records decodes the records of a batch from the mark on.
@@ -204,7 +221,9 @@ func (w *worker) refused(partition int32, rec *record.Record, err error) error {
 	var fatal *transform.FatalError
 	switch {
 	case errors.As(err, &away):
-		return fmt.Errorf("%s offset %d: %w", w.s.t.tp(partition), rec.Offset, err) // the session ends, Run pauses and tries again
+		w.out.records-- // it comes again
+		w.out.bytes -= int64(len(rec.Key) + len(rec.Value))
+		return &blockedError{rec.Offset, fmt.Errorf("%s offset %d: %w", w.s.t.tp(partition), rec.Offset, err)}
 	case errors.As(err, &fatal):
 		return err
 	case errors.Is(err, decode.ErrFiltered):

@@ -30,6 +30,7 @@ func (s *session) loop(stop context.Context) (ended bool, err error) {
 				return false, err
 			}
 		case <-s.look:
+			s.goBack()
 		case <-s.age.C:
 			s.want = true
 		case r := <-s.flushed:
@@ -186,6 +187,9 @@ func (s *session) finish(stop context.Context) error {
 		case <-s.ctx.Done():
 			return s.ctx.Err()
 		}
+	}
+	if stands := s.takeBlocks(); len(stands) > 0 && stop.Err() == nil {
+		return stands[0].err // its partition is not at the end: the next session reads on
 	}
 	return nil
 }
