@@ -19,9 +19,9 @@ import (
 
 // Dead letters are committed before the rows around them, in a commit of another table. When the rows' commit
 // does not follow (a crash, a refusal), the dead letter table holds letters of offsets that are not decided, and
-// the next try may judge these records otherwise, by a new schema or format. So each commit first makes the dead
-// letter table say of its ranges exactly what it says itself: letters that are missing are added, letters of
-// records that are rows now are taken out. An offset is then never both, nor neither (I3, I7).
+// the next try may judge these records otherwise, by a new schema or format. So each commit first adds the letters that are
+// missing, and takes those of records that are rows now out when the rows are in: an offset is never without both (I7), and
+// whoever comes next takes out what is left of letters whose records are rows (settle.go), so that none stays both (I3).
 //
 // The txn of the dead letter table is the last offset that ever had a letter. In the normal case it lies below
 // the ranges and nothing is read. It also makes two writers of a partition meet: one of two commits is refused.
@@ -66,12 +66,18 @@ func (s *session) tryBury(ctx context.Context, all *output) error {
 	if err != nil || tab == nil {
 		return err
 	}
-	have, err := letters(ctx, tab, snap, s.t.cfg.App, all.ranges)
+	if snap, err = s.settle(ctx, tab, snap, all.ranges); err != nil {
+		return err
+	}
+	have, err := s.t.letters(ctx, tab, snap, all.ranges)
 	if err != nil {
 		return fmt.Errorf("read dead letters: %w", err)
 	}
 	all.lost = withoutPlaces(all.passed, have) // a letter of a record that the log has lost since is all there is of it
 	missing, gone := compareLetters(all, have)
+	if !s.bare { // else nobody could find out later which of them are rows
+		all.gone, gone = gone, nil
+	}
 	if len(missing) == 0 && len(gone) == 0 {
 		return nil
 	}
@@ -80,7 +86,7 @@ func (s *session) tryBury(ctx context.Context, all *output) error {
 	}
 	c := deltalog.Commit{
 		ReadVersion: snap.Version(), Incarnation: snap.Metadata().ID, Operation: "STREAMING UPDATE", BlindAppend: len(gone) == 0,
-		Parameters: map[string]string{"outputMode": "Append", "queryId": s.t.cfg.App}, Txns: s.t.deadTxns(snap, missing, gone),
+		Parameters: map[string]string{"outputMode": "Append", "queryId": s.t.cfg.App}, Txns: append(s.t.deadTxns(snap, missing, gone), s.judgeTxns(missing, all.ranges)...),
 	}
 	if len(gone) > 0 {
 		if err := s.t.exhume(ctx, tab, snap, gone, &c); err != nil {
@@ -122,9 +128,9 @@ func (t *Tierer) deadTable(ctx context.Context, create bool) (*table.Table, *del
 		}
 	}
 	if create {
-		tab, err = OpenDeadLetters(ctx, store, t.cfg.LetterTransform)
+		tab, err = OpenDeadLetters(ctx, store, LetterConfig{Topic: t.cfg.Topic, Shared: t.cfg.SharedLetters || t.cfg.Table.Names.Topic != "", Transform: t.cfg.LetterTransform})
 	} else {
-		tab, err = table.Open(ctx, store, table.Config{})
+		tab, err = table.Open(ctx, store, table.Config{Topic: t.cfg.Topic})
 		if errors.Is(err, deltalog.ErrNotTable) {
 			return nil, nil, t.setDead(store, nil)
 		}
@@ -154,34 +160,70 @@ func (t *Tierer) setDead(store objstore.Store, tab *table.Table) error {
 	return nil
 }
 
-// letters gives the places in the ranges that have a dead letter, sorted.
-func letters(ctx context.Context, tab *table.Table, snap *deltalog.Snapshot, app string, ranges []committer.Range) ([]place, error) {
+// letters gives the places in the ranges that have a dead letter of the topic, sorted.
+func (t *Tierer) letters(ctx context.Context, tab *table.Table, snap *deltalog.Snapshot, ranges []committer.Range) ([]place, error) {
 	var look []table.Range
 	for _, r := range ranges {
-		if end, ok := table.LakeEnd(snap, app, r.Partition); ok && end > r.From {
+		if end, ok := table.LakeEnd(snap, t.cfg.App, r.Partition); ok && end > r.From {
 			look = append(look, table.Range{Partition: r.Partition, From: r.From, To: min(r.To, end)})
 		}
 	}
 	if len(look) == 0 {
 		return nil, nil
 	}
+	files, err := tab.FilesFor(snap, look)
+	if err != nil {
+		return nil, err
+	}
 	var out []place
-	for rb, err := range tab.Scan(ctx, snap, table.ScanOptions{Ranges: look, Columns: []string{tab.Names.Partition, tab.Names.Offset}}) {
-		if err != nil {
-			return nil, err
+	for _, f := range files {
+		for rb, err := range tab.Scan(ctx, snap, table.ScanOptions{Files: []*deltalog.Add{f.Add}, Ranges: look, Columns: placeColumns(tab, snap)}) {
+			if err != nil {
+				return nil, err
+			}
+			at, err := t.ownPlaces(rb, tab.Names)
+			rb.Release()
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, slices.DeleteFunc(at, func(p place) bool { return p == nowhere })...)
 		}
-		at, err := places(rb, tab.Names)
-		rb.Release()
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, at...)
 	}
 	slices.SortFunc(out, comparePlaces)
-	return out, nil
+	return slices.Compact(out), nil
 }
 
-// places reads the coordinates of rows.
+// placeColumns are those that say which record a dead letter is of.
+func placeColumns(tab *table.Table, snap *deltalog.Snapshot) []string {
+	out := []string{tab.Names.Partition, tab.Names.Offset}
+	if _, ok := snap.Schema().Field(table.TopicColumn); ok {
+		out = append(out, table.TopicColumn)
+	}
+	return out
+}
+
+// nowhere is the place of a row that is none of ours.
+var nowhere = place{-1, -1}
+
+// ownPlaces reads the coordinates of dead letters. The table may be that of several topics, which have the same offsets: what
+// is of another one, or was put there by somebody else, is nowhere.
+func (t *Tierer) ownPlaces(rb arrow.RecordBatch, names table.Names) ([]place, error) {
+	at, err := places(rb, names)
+	if err != nil {
+		return nil, err
+	}
+	if i := rb.Schema().FieldIndices(table.TopicColumn); len(i) == 1 {
+		topics, ok := rb.Column(i[0]).(*array.String)
+		for row := range at {
+			if ok && topics.IsValid(row) && topics.Value(row) != t.cfg.Topic {
+				at[row] = nowhere
+			}
+		}
+	}
+	return at, nil
+}
+
+// places reads the coordinates of rows; those without are nowhere.
 func places(rb arrow.RecordBatch, names table.Names) ([]place, error) {
 	column := func(name string) arrow.Array {
 		if i := rb.Schema().FieldIndices(name); len(i) == 1 {
@@ -196,7 +238,9 @@ func places(rb arrow.RecordBatch, names table.Names) ([]place, error) {
 	}
 	out := make([]place, rb.NumRows())
 	for i := range out {
-		out[i] = place{parts.Value(i), record.Offset(offsets.Value(i))}
+		if out[i] = nowhere; parts.IsValid(i) && offsets.IsValid(i) {
+			out[i] = place{parts.Value(i), record.Offset(offsets.Value(i))}
+		}
 	}
 	return out, nil
 }
@@ -264,96 +308,90 @@ func (t *Tierer) deadTxns(snap *deltalog.Snapshot, missing []deadLetter, gone []
 }
 
 // exhume adds to a commit what takes dead letters out of the table: the files that hold them go, and what else
-// they hold is written again.
+// they hold is written again. Files are looked at one by one: letters of several topics may have the same coordinates.
 func (t *Tierer) exhume(ctx context.Context, tab *table.Table, snap *deltalog.Snapshot, gone []place, c *deltalog.Commit) error {
-	files, ranges, err := closure(tab, snap, gone)
+	ranges := make([]table.Range, len(gone))
+	for i, p := range gone {
+		ranges[i] = table.Range{Partition: p.partition, From: p.offset, To: p.offset + 1}
+	}
+	files, err := tab.FilesFor(snap, ranges)
 	if err != nil {
 		return err
 	}
 	now := t.cfg.Clock().UnixMilli()
 	for _, f := range files {
+		has, err := t.holdsLetters(ctx, tab, snap, f.Add, gone)
+		if err != nil {
+			return err
+		}
+		if !has {
+			continue
+		}
+		adds, err := t.copyLetters(ctx, tab, snap, f.Add, gone)
+		if err != nil {
+			return err
+		}
 		c.Removes = append(c.Removes, deltalog.RemoveOf(f.Add, now, true))
+		c.Adds = append(c.Adds, adds...)
 	}
+	return nil
+}
+
+// holdsLetters says whether a file has any of the letters.
+func (t *Tierer) holdsLetters(ctx context.Context, tab *table.Table, snap *deltalog.Snapshot, f *deltalog.Add, gone []place) (bool, error) {
+	for rb, err := range tab.Scan(ctx, snap, table.ScanOptions{Files: []*deltalog.Add{f}, Columns: placeColumns(tab, snap)}) {
+		if err != nil {
+			return false, err
+		}
+		at, err := t.ownPlaces(rb, tab.Names)
+		rb.Release()
+		if err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(at, func(p place) bool { return isGone(gone, p) }) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func isGone(gone []place, p place) bool {
+	_, ok := slices.BinarySearchFunc(gone, p, comparePlaces)
+	return ok
+}
+
+// copyLetters writes the rows of a file without those that are gone.
+func (t *Tierer) copyLetters(ctx context.Context, tab *table.Table, snap *deltalog.Snapshot, f *deltalog.Add, gone []place) ([]deltalog.Add, error) {
 	w, err := newLetterFiles(tab, snap)
 	if err != nil {
-		return err
-	}
-	if err := t.copyLetters(ctx, tab, snap, ranges, gone, w); err != nil {
-		return errors.Join(err, w.abort())
-	}
-	adds, err := w.close(ctx)
-	c.Adds = append(c.Adds, adds...)
-	return err
-}
-
-// closure gives the files that hold the letters, and ranges that hold all rows of these files and no row of
-// another one. The ranges of a file can be wider than its rows, so other files may have to come along.
-func closure(tab *table.Table, snap *deltalog.Snapshot, gone []place) ([]table.FileRange, []table.Range, error) {
-	ranges := make([]table.Range, len(gone))
-	for i, p := range gone {
-		ranges[i] = table.Range{Partition: p.partition, From: p.offset, To: p.offset + 1}
-	}
-	for n := -1; ; {
-		files, err := tab.FilesFor(snap, ranges)
-		if err != nil || len(files) == n {
-			return files, ranges, err
-		}
-		n = len(files)
-		for _, f := range files {
-			if f.Ranges == nil { // nobody knows what it holds
-				files, err := tab.FilesFor(snap, nil)
-				return files, nil, err
-			}
-			ranges = append(ranges, f.Ranges...)
-		}
-	}
-}
-
-// copyLetters writes the rows of the ranges (nil: all) without those that are gone, partition by partition.
-func (t *Tierer) copyLetters(ctx context.Context, tab *table.Table, snap *deltalog.Snapshot, ranges []table.Range, gone []place, w *letterFiles) error {
-	byPartition := [][]table.Range{nil}
-	if ranges != nil {
-		byPartition = nil
-		slices.SortFunc(ranges, func(a, b table.Range) int { return int(a.Partition) - int(b.Partition) })
-		for i, r := range ranges {
-			if i == 0 || ranges[i-1].Partition != r.Partition {
-				byPartition = append(byPartition, nil)
-			}
-			last := len(byPartition) - 1
-			byPartition[last] = append(byPartition[last], r)
-		}
+		return nil, err
 	}
 	names := make([]string, w.schema.NumFields())
 	for i := range names {
 		names[i] = w.schema.Field(i).Name
 	}
-	for _, rs := range byPartition {
-		for rb, err := range tab.Scan(ctx, snap, table.ScanOptions{Ranges: rs, Columns: names}) {
-			if err != nil {
-				return err
-			}
-			err = writeWithout(ctx, w, rb, tab.Names, gone)
+	for rb, err := range tab.Scan(ctx, snap, table.ScanOptions{Files: []*deltalog.Add{f}, Columns: names}) {
+		if err == nil {
+			err = t.writeWithout(ctx, w, rb, tab.Names, gone)
 			rb.Release()
-			if err != nil {
-				return err
-			}
+		}
+		if err != nil {
+			return nil, errors.Join(err, w.abort())
 		}
 	}
-	return nil
+	return w.close(ctx)
 }
 
 // writeWithout writes the rows of a batch that are not gone.
-func writeWithout(ctx context.Context, w *letterFiles, rb arrow.RecordBatch, names table.Names, gone []place) error {
-	at, err := places(rb, names)
+func (t *Tierer) writeWithout(ctx context.Context, w *letterFiles, rb arrow.RecordBatch, names table.Names, gone []place) error {
+	at, err := t.ownPlaces(rb, names)
 	if err != nil {
 		return err
 	}
 	from := 0
 	for i := 0; i <= len(at); i++ {
-		if i < len(at) {
-			if _, ok := slices.BinarySearchFunc(gone, at[i], comparePlaces); !ok {
-				continue
-			}
+		if i < len(at) && !isGone(gone, at[i]) {
+			continue
 		}
 		if i > from {
 			part := rb.NewSlice(int64(from), int64(i))

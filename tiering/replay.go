@@ -110,19 +110,25 @@ func (r *replay) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	files, err := r.cfg.Letters.FilesFor(snap, nil)
+	if err != nil {
+		return err
+	}
 	var chunk []letter
-	for rb, err := range r.cfg.Letters.Scan(ctx, snap, table.ScanOptions{}) {
-		if err != nil {
-			return err
-		}
-		chunk, err = r.collect(chunk, rb)
-		rb.Release()
-		if err == nil && len(chunk) >= replayRows {
-			err = r.settle(ctx, chunk)
-			chunk = nil
-		}
-		if err != nil {
-			return err
+	for _, f := range files { // one by one: letters of several topics may have the same coordinates
+		for rb, err := range r.cfg.Letters.Scan(ctx, snap, table.ScanOptions{Files: []*deltalog.Add{f.Add}}) {
+			if err != nil {
+				return err
+			}
+			chunk, err = r.collect(chunk, rb)
+			rb.Release()
+			if err == nil && len(chunk) >= replayRows {
+				err = r.settle(ctx, chunk)
+				chunk = nil
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return r.settle(ctx, chunk)
@@ -207,7 +213,11 @@ func (r *replay) trySettle(ctx context.Context, chunk []letter) error {
 	if err != nil {
 		return err
 	}
-	rows, err := r.rowsThere(ctx, snap, chunk)
+	at := make([]place, len(chunk))
+	for i, l := range chunk {
+		at[i] = l.place
+	}
+	rows, err := rowsAt(ctx, r.cfg.Table, snap, at)
 	if err != nil {
 		return err
 	}
@@ -228,30 +238,8 @@ func (r *replay) trySettle(ctx context.Context, chunk []letter) error {
 			return fmt.Errorf("commit rows: %w", err)
 		}
 	}
-	return r.takeOut(ctx, gone)
-}
-
-// rowsThere gives the places of letters that are rows already.
-func (r *replay) rowsThere(ctx context.Context, snap *deltalog.Snapshot, chunk []letter) ([]place, error) {
-	ranges := make([]table.Range, len(chunk))
-	for i, l := range chunk {
-		ranges[i] = table.Range{Partition: l.partition, From: l.offset, To: l.offset + 1}
-	}
-	n := r.cfg.Table.Names
-	var out []place
-	for rb, err := range r.cfg.Table.Scan(ctx, snap, table.ScanOptions{Ranges: ranges, Columns: []string{n.Partition, n.Offset}}) {
-		if err != nil {
-			return nil, err
-		}
-		at, err := places(rb, n)
-		rb.Release()
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, at...)
-	}
-	slices.SortFunc(out, comparePlaces)
-	return out, nil
+	t := &Tierer{cfg: Config{App: r.cfg.App, Topic: r.cfg.Topic, Change: r.cfg.CommitTo, Clock: r.cfg.Clock, Logger: r.cfg.Logger}}
+	return t.takeOut(ctx, r.cfg.Letters, gone)
 }
 
 // rows writes the letters that fit now into data files, none when no letter does, and gives the places whose letters
@@ -315,7 +303,13 @@ func (r *replay) rows(ctx context.Context, snap *deltalog.Snapshot, chunk []lett
 // plan is a session that makes rows as tiering makes them: the same columns, transforms, partition columns and rules. It
 // fetches and commits nothing.
 func (r *replay) plan(ctx context.Context, snap *deltalog.Snapshot) (*session, error) {
-	if !r.cfg.Table.Names.Ordered() {
+	if err := r.cfg.Table.Spoilt(); err != nil {
+		return nil, err
+	}
+	if r.cfg.Table.Names.Topic != "" && r.cfg.Table.Topic() != r.cfg.Topic {
+		return nil, table.ErrSeveralTopics
+	}
+	if !r.cfg.Table.Ordered() {
 		return nil, errors.New("the table has no partition and offset columns, so its rows do not say which letters are in it: its letters cannot be replayed")
 	}
 	spec, err := transform.Of(snap.Metadata().Configuration, r.cfg.App)
@@ -387,30 +381,5 @@ func (r *replay) refuse(err error) {
 	}
 	if _, ok := r.report.Reasons[reason]; ok || len(r.report.Reasons) < 20 {
 		r.report.Reasons[reason]++
-	}
-}
-
-// takeOut removes letters, in a commit of their table.
-func (r *replay) takeOut(ctx context.Context, gone []place) error {
-	if len(gone) == 0 {
-		return nil
-	}
-	t := &Tierer{cfg: Config{App: r.cfg.App, Topic: r.cfg.Topic, Clock: r.cfg.Clock, Logger: r.cfg.Logger}}
-	for try := 1; ; try++ {
-		snap, err := r.cfg.Letters.Refresh(ctx)
-		if err != nil {
-			return err
-		}
-		c := deltalog.Commit{ReadVersion: snap.Version(), Incarnation: snap.Metadata().ID, Operation: "DELETE",
-			Parameters: map[string]string{"replay": "dead letters"}, Txns: t.deadTxns(snap, nil, gone)}
-		if err = t.exhume(ctx, r.cfg.Letters, snap, gone, &c); err == nil {
-			_, err = r.cfg.CommitTo.of(ctx, r.cfg.Letters, c)
-		}
-		if err == nil || ctx.Err() != nil || try == 10 || !conflicts(err) {
-			if err != nil {
-				err = fmt.Errorf("take letters out: %w", err)
-			}
-			return err
-		}
 	}
 }

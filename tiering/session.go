@@ -29,6 +29,8 @@ type session struct {
 	workers []*worker
 
 	snap         *deltalog.Snapshot // whose schema the files are written for
+	judge        int64              // see settle.go
+	judges       map[int32]int64    // whose letters were looked at
 	incarnation  string
 	schemaString string
 	schema       *arrow.Schema // of data files
@@ -52,6 +54,9 @@ type session struct {
 	failed     chan error
 	flushed    chan result
 
+	blockMu sync.Mutex
+	blocks  []block // told by workers, not taken up yet
+
 	freeMu   sync.Mutex
 	free     []*rows
 	freeSize int64 // memory that they keep
@@ -63,6 +68,7 @@ type session struct {
 	flushing bool
 	want     bool // a commit is due
 	replies  chan *output
+	waits    map[int32]waiting // partitions that stood before a record
 	age      *time.Timer
 }
 
@@ -82,12 +88,13 @@ func (t *Tierer) newSession(ctx context.Context) (*session, error) {
 	}
 	s := &session{
 		t: t, snap: snap, incarnation: snap.Metadata().ID, schemaString: snap.Metadata().SchemaString, bare: !t.cfg.Table.Names.Ordered(),
+		judge: newJudge(), judges: map[int32]int64{},
 		budget:     newBudget(t.cfg.MemoryBudget / 4),
 		fetchBytes: min(maxFetch, t.cfg.MemoryBudget/32),
 		spillAt:    t.cfg.MemoryBudget / 8 / int64(t.cfg.Workers),
 		holdAt:     t.cfg.MemoryBudget / 4 / int64(t.cfg.Workers),
 		look:       make(chan struct{}, 1), failed: make(chan error, 1), flushed: make(chan result, 1),
-		parts: map[int32]member{}, backlog: map[int32]record.Offset{},
+		parts: map[int32]member{}, backlog: map[int32]record.Offset{}, waits: map[int32]waiting{},
 	}
 	s.encodeAt, s.maxOpen = encodeAt, maxOpen
 	if len(snap.Metadata().PartitionColumns) > 0 {
@@ -225,6 +232,9 @@ func (s *session) run(stop context.Context) (err error) {
 	}()
 	s.t.stats.began(s.budget)
 	if err := s.joinAll(stop); err != nil {
+		return err
+	}
+	if err := s.settleAll(stop); err != nil {
 		return err
 	}
 	fetchCtx, stopFetch := context.WithCancel(s.ctx)

@@ -22,6 +22,7 @@ type output struct {
 	files   []*table.FileWriter // not closed yet
 	rest    []piece             // what goes to the shared file
 	dead    []deadLetter
+	gone    []place           // letters to take out when the rows are in, sorted
 	passed  []committer.Range // ranges that the log has lost
 	lost    []committer.Range // what of them has no dead letter either
 	rows    int64
@@ -68,11 +69,12 @@ type worker struct {
 	pressed  bool  // counted in the session's pressed
 	mark     mark  // of the batch
 	values   valueSet
-	backlog  []message // chunks that came while a cut was awaited
+	standing map[int32]uint64 // partitions that wait for a record, by the stamp of what is of no use any more
+	backlog  []message        // chunks that came while a cut was awaited
 }
 
 func newWorker(s *session) *worker {
-	return &worker{s: s, in: make(chan message, 2), cursors: map[int32]*cursor{}, values: valueSet{}, out: &output{times: map[int32]int64{}}}
+	return &worker{s: s, in: make(chan message, 2), cursors: map[int32]*cursor{}, values: valueSet{}, standing: map[int32]uint64{}, out: &output{times: map[int32]int64{}}}
 }
 
 // run works until ctx ends. After a failure it only gives back the budget of what still comes.
