@@ -109,7 +109,7 @@ func (l *lookupTable) file(ctx context.Context, i int, there bool) (deltalog.Add
 	if err != nil {
 		return deltalog.Add{}, err
 	}
-	sys := table.NewSystemColumns(l.t.Names)
+	sys := table.NewSystemColumns(l.t.Names, "")
 	for o := g.From; o < g.To; o++ {
 		sys.Append(g.Partition, &record.Record{Offset: o, Timestamp: start().UnixMilli(), Key: []byte("key"), Value: fmt.Appendf(nil, "value %d", o)})
 	}

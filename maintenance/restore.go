@@ -266,7 +266,7 @@ func differ(a, b *deltalog.Metadata) bool {
 
 // positions takes the recorded positions back with the rows (I3), or marks what is between as lost.
 func (r *restorer) positions(c *deltalog.Commit, meta *deltalog.Metadata, snap, target *deltalog.Snapshot) error {
-	if !r.t.Names.Ordered() {
+	if !r.t.Names.Ordered() && r.t.Spoilt() == nil {
 		return nil // positions of other programs' streams mean nothing to us
 	}
 	ends := snap.Txns()
@@ -276,6 +276,9 @@ func (r *restorer) positions(c *deltalog.Commit, meta *deltalog.Metadata, snap, 
 			continue
 		}
 		to, ok := target.Txn(id)
+		if !ok && r.t.Names.Topic != "" { // where its topic began is not known: files do not say who wrote them
+			return fmt.Errorf("the table has rows of several topics, and version %d is from before %s: restore a version that has positions of all", r.report.To, id)
+		}
 		if !ok {
 			first, err := r.firstOffset(snap, partition)
 			if err != nil {

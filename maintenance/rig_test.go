@@ -41,6 +41,7 @@ type rig struct {
 	t     testing.TB
 	store *mem.Store
 	table *table.Table
+	topic string // of the next rows, in a table that tells topics apart
 	next  map[int32]int64
 	now   time.Time
 }
@@ -80,7 +81,7 @@ func (r *rig) reopen() *table.Table {
 // file writes a data file with n rows of each partition behind those before, with a hole now and then.
 func (r *rig) file(parts []int32, n int, day *string) deltalog.Add {
 	r.t.Helper()
-	sys := table.NewSystemColumns(r.table.Names)
+	sys := table.NewSystemColumns(r.table.Names, r.topic)
 	text := array.NewStringBuilder(memory.DefaultAllocator)
 	days := array.NewStringBuilder(memory.DefaultAllocator)
 	for _, p := range parts {
@@ -94,7 +95,11 @@ func (r *rig) file(parts []int32, n int, day *string) deltalog.Add {
 	}
 	opts := table.WriterOptions{}
 	cols := append(sys.Arrays(), text.NewArray())
-	if snap := r.snap(); len(snap.Metadata().PartitionColumns) > 0 {
+	last := len(cols)
+	if r.topic != "" {
+		opts.PartitionValues = map[string]*string{table.TopicColumn: &r.topic}
+		cols = append(cols[:last-2:last-2], cols[last-1], days.NewArray()) // without that of the topic
+	} else if snap := r.snap(); len(snap.Metadata().PartitionColumns) > 0 {
 		opts.PartitionValues = map[string]*string{"day": day}
 	} else {
 		cols = append(cols, days.NewArray())
@@ -117,7 +122,7 @@ func (r *rig) commit(adds ...deltalog.Add) deltalog.Version {
 	r.t.Helper()
 	c := deltalog.Commit{ReadVersion: r.snap().Version(), Operation: "STREAMING UPDATE", Adds: adds, BlindAppend: true}
 	for p, next := range r.next {
-		c.Txns = append(c.Txns, deltalog.Txn{AppID: table.AppID("app", p), Version: next - 1})
+		c.Txns = append(c.Txns, deltalog.Txn{AppID: table.AppID("app"+r.topic, p), Version: next - 1})
 	}
 	v, err := r.table.Log.Commit(r.t.Context(), c)
 	if err != nil {

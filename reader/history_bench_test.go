@@ -59,7 +59,7 @@ func (l *lake) write(t testing.TB, p int32, from record.Offset, n int, value fun
 	if err != nil {
 		t.Fatal(err)
 	}
-	sys := table.NewSystemColumns(l.table.Names)
+	sys := table.NewSystemColumns(l.table.Names, "")
 	flush := func() {
 		rb := array.NewRecordBatch(w.Schema(), sys.Arrays(), int64(sys.Rows()))
 		defer rb.Release()

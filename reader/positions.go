@@ -18,6 +18,9 @@ func (c *Cursor) findPositions(ctx context.Context) error {
 	if c.snap == nil {
 		return nil
 	}
+	if t := c.cfg.Table; t.Names.Topic != "" && t.Topic() == "" {
+		return table.ErrSeveralTopics
+	}
 	c.cfg.App = committer.PositionsOf(c.snap, c.cfg.App)
 	others := c.writers()
 	if c.cfg.App == "" && !c.cfg.Table.Mapped() {

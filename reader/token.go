@@ -63,6 +63,9 @@ func (c *Cursor) resumable(ctx context.Context) error {
 			return nil
 		}
 	}
+	if err := c.cfg.Table.Spoilt(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotReplayable, err)
+	}
 	return fmt.Errorf("%w: its rows have no place in a log that a token or an offset could name: read it whole, or name the columns of the places with --map", ErrNotReplayable)
 }
 

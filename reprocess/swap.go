@@ -118,6 +118,9 @@ func (j *Job) planSwap(ctx context.Context, old *table.Table, dryRun bool) (r Sw
 	if err != nil {
 		return r, c, nil, err
 	}
+	if old.Names.Topic != "" {
+		return r, c, nil, fmt.Errorf("%w: the old table has rows of several topics, and a swap would replace all of them by those of %s", ErrNotSwappable, j.cfg.Topic)
+	}
 	if err := swappable(snapOld, snapNew); err != nil {
 		return r, c, nil, err
 	}

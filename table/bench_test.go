@@ -30,7 +30,7 @@ var benchPayload = arrow.NewSchema([]arrow.Field{
 // benchBatch is like events: 400 bytes of JSON a record and five typed columns. It also gives the raw bytes.
 func benchBatch(b testing.TB, schema *arrow.Schema, rows int, first int64) (arrow.RecordBatch, int64) {
 	rng := rand.New(rand.NewPCG(1, uint64(first)))
-	sys := NewSystemColumns(DefaultNames())
+	sys := NewSystemColumns(DefaultNames(), "")
 	pay := array.NewRecordBuilder(memory.DefaultAllocator, benchPayload)
 	raw := int64(0)
 	for i := range rows {

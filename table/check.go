@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -45,8 +47,22 @@ func (t *Table) Check(ctx context.Context) ([]Finding, error) {
 	if len(out) > 0 || !t.Names.Ordered() {
 		return out, nil // rows of broken files cannot be compared
 	}
-	f, err := t.checkOffsets(ctx, snap)
-	return append(out, f...), err
+	if t.Ordered() {
+		f, err := t.checkOffsets(ctx, snap, nil)
+		return append(out, f...), err
+	}
+	byTopic, err := t.filesByTopic(snap)
+	for _, topic := range slices.Sorted(maps.Keys(byTopic)) {
+		var f []Finding
+		if f, err = t.checkOffsets(ctx, snap, byTopic[topic]); err != nil {
+			break
+		}
+		for i := range f {
+			f[i].Where = "topic " + topic + ": " + f[i].Where
+		}
+		out = append(out, f...)
+	}
+	return out, err
 }
 
 func (t *Table) checkFile(ctx context.Context, add *deltalog.Add) ([]Finding, error) {
@@ -84,11 +100,11 @@ func (t *Table) checkFile(ctx context.Context, add *deltalog.Add) ([]Finding, er
 	return nil, nil
 }
 
-// checkOffsets reads the two coordinates of every row.
-func (t *Table) checkOffsets(ctx context.Context, snap *deltalog.Snapshot) ([]Finding, error) {
+// checkOffsets reads the two coordinates of every row in some files of one topic; nil: in all.
+func (t *Table) checkOffsets(ctx context.Context, snap *deltalog.Snapshot, files []*deltalog.Add) ([]Finding, error) {
 	var out []Finding
 	next := map[int32]int64{}
-	for rb, err := range t.Scan(ctx, snap, ScanOptions{Columns: []string{t.Names.Partition, t.Names.Offset}}) {
+	for rb, err := range t.Scan(ctx, snap, ScanOptions{Columns: []string{t.Names.Partition, t.Names.Offset}, Files: files}) {
 		var twice *DuplicateError
 		if errors.As(err, &twice) {
 			return append(out, Finding{"rows", "each offset once", twice.Error()}), nil

@@ -3,6 +3,7 @@ package table
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 var (
@@ -19,6 +20,16 @@ var (
 	// ErrClosed is returned by a FileWriter after Close or Abort.
 	ErrClosed = errors.New("the file writer is closed")
 )
+
+// SpoiltError says that system columns of a table of ours have other types by now: older builds let fields of the same
+// name change them under --evolve and --widen.
+type SpoiltError struct{ Columns []string }
+
+func (e *SpoiltError) Error() string {
+	return fmt.Sprintf("somebody, or an older build under --evolve or --widen, has changed columns of the table that say which record a row is (%s): "+
+		"take it back to a version from before that with `ledgerlake restore TABLE --to-version N` (`ledgerlake inspect TABLE` lists the versions; what came since is read again from the log, "+
+		"as far as that still has it), or fill a new table", strings.Join(e.Columns, "; "))
+}
 
 // DuplicateError says that two files hold the same record, or that one of two files which come in turn goes
 // back. One of them is not part of the log that the table holds (I4).

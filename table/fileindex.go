@@ -117,11 +117,8 @@ func candidates(n Names, snap *deltalog.Snapshot, ranges []Range) iter.Seq2[*del
 // that could hold anything.
 func (t *Table) Head(snap *deltalog.Snapshot, ranges []Range) (head, rest []Range) {
 	ranges = normalize(ranges)
-	names := t.Names
-	if m, err := mappingOf(snap); err == nil {
-		names = m.names(names)
-	}
-	if snap.NumFiles() < headFiles || !names.Ordered() {
+	names := t.namesIn(snap)
+	if snap.NumFiles() < headFiles || !t.Ordered() {
 		return ranges, nil
 	}
 	first := make([]Range, len(ranges)) // the first file's, of each range
@@ -135,7 +132,7 @@ func (t *Table) Head(snap *deltalog.Snapshot, ranges []Range) (head, rest []Rang
 				return ranges, nil
 			}
 			for j := range ranges {
-				if g, ok := within(f.ranges, ranges[j]); ok && (first[j].To == 0 || g.From < first[j].From) && b.Live(i) {
+				if g, ok := within(f.ranges, ranges[j]); ok && (first[j].To == 0 || g.From < first[j].From) && b.Live(i) && t.ofBlock(b, i, names) {
 					first[j] = g
 				}
 			}
@@ -151,6 +148,11 @@ func (t *Table) Head(snap *deltalog.Snapshot, ranges []Range) (head, rest []Rang
 		rest = append(rest, Range{r.Partition, cut, r.To})
 	}
 	return head, rest
+}
+
+// ofBlock is ofTopic of a row of a block, which is not made into an action where nothing is asked of it.
+func (t *Table) ofBlock(b deltalog.FileBlock, i int, n Names) bool {
+	return t.Topic() == "" || t.ofTopic(b.Add(i), n)
 }
 
 // headFiles is how many files a table has at least for Head to split.

@@ -3,6 +3,7 @@ package table
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -34,6 +35,9 @@ type Names struct {
 	OrderingKey   string `json:"orderingKey,omitempty"`   // binary
 	SchemaVersion string `json:"schemaVersion,omitempty"` // binary
 	FirstChunk    string `json:"firstChunk,omitempty"`    // string: LEDGER:ENTRY
+
+	// Topic tells the topics of a table apart that has rows of several: a partition column. See TopicColumn.
+	Topic string `json:"topic,omitempty"` // string
 }
 
 // DefaultNames are the names of the system columns in tables that this program makes.
@@ -45,27 +49,27 @@ func DefaultNames() Names {
 func (n Names) Ordered() bool { return n.Partition != "" && n.Offset != "" }
 
 // systemTypes are the types of the system columns in their order.
-func systemTypes() [16]arrow.DataType {
+func systemTypes() [17]arrow.DataType {
 	o := originTypes()
 	header := arrow.StructOf(
 		arrow.Field{Name: "key", Type: arrow.BinaryTypes.String, Nullable: true},
 		arrow.Field{Name: "value", Type: arrow.BinaryTypes.Binary, Nullable: true},
 	)
-	return [16]arrow.DataType{
+	return [17]arrow.DataType{
 		arrow.PrimitiveTypes.Int32, arrow.PrimitiveTypes.Int64, &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"},
 		arrow.BinaryTypes.Binary, arrow.ListOfField(arrow.Field{Name: "element", Type: header, Nullable: true}), arrow.BinaryTypes.Binary,
-		o[0], o[1], o[2], o[3], o[4], o[5], o[6], o[7], o[8], o[9],
+		o[0], o[1], o[2], o[3], o[4], o[5], o[6], o[7], o[8], o[9], arrow.BinaryTypes.String,
 	}
 }
 
-func (n Names) list() [16]string {
-	return [16]string{n.Partition, n.Offset, n.Timestamp, n.Key, n.Headers, n.Value,
-		n.Ledger, n.Entry, n.Batch, n.Index, n.EventTime, n.Producer, n.Sequence, n.OrderingKey, n.SchemaVersion, n.FirstChunk}
+func (n Names) list() [17]string {
+	return [17]string{n.Partition, n.Offset, n.Timestamp, n.Key, n.Headers, n.Value,
+		n.Ledger, n.Entry, n.Batch, n.Index, n.EventTime, n.Producer, n.Sequence, n.OrderingKey, n.SchemaVersion, n.FirstChunk, n.Topic}
 }
 
-func (n *Names) pointers() [16]*string {
-	return [16]*string{&n.Partition, &n.Offset, &n.Timestamp, &n.Key, &n.Headers, &n.Value,
-		&n.Ledger, &n.Entry, &n.Batch, &n.Index, &n.EventTime, &n.Producer, &n.Sequence, &n.OrderingKey, &n.SchemaVersion, &n.FirstChunk}
+func (n *Names) pointers() [17]*string {
+	return [17]*string{&n.Partition, &n.Offset, &n.Timestamp, &n.Key, &n.Headers, &n.Value,
+		&n.Ledger, &n.Entry, &n.Batch, &n.Index, &n.EventTime, &n.Producer, &n.Sequence, &n.OrderingKey, &n.SchemaVersion, &n.FirstChunk, &n.Topic}
 }
 
 // Has says whether a column is one of the system columns.
@@ -76,6 +80,12 @@ func (n Names) Has(column string) bool {
 		}
 	}
 	return false
+}
+
+// HasFold is Has without regard to the case of letters, as Delta's readers look for columns.
+func (n Names) HasFold(column string) bool {
+	list := n.list()
+	return slices.ContainsFunc(list[:], func(name string) bool { return name != "" && strings.EqualFold(name, column) })
 }
 
 // Claims says whether a column of the top level is a system column, or the struct that has one in it.
@@ -113,33 +123,48 @@ func (n Names) validate() error {
 }
 
 // namesOf finds the system columns of an existing table. Names that the caller or the table's property gives
-// must be there with the right type; the default ones are used as far as they are.
-func namesOf(schema *arrow.Schema, meta *deltalog.Metadata, asked Names) (Names, error) {
-	strict := asked != Names{}
+// must be there, and the caller's with the right type; the default ones are used as far as they are. Those of ours that
+// have another type are told.
+func namesOf(schema *arrow.Schema, meta *deltalog.Metadata, asked Names) (Names, *SpoiltError, error) {
+	strict, ours := asked != Names{}, false
 	if raw, ok := meta.Configuration[namesProperty]; ok && !strict {
 		if err := json.Unmarshal([]byte(raw), &asked); err != nil {
-			return Names{}, fmt.Errorf("table property %s: %w", namesProperty, err)
+			return Names{}, nil, fmt.Errorf("table property %s: %w", namesProperty, err)
 		}
-		strict = true
+		strict, ours = true, true
 	} else if !strict {
 		asked = DefaultNames()
 	}
 	types := systemTypes()
+	spoilt, found := &SpoiltError{}, 0
 	for i, name := range asked.pointers() {
 		if *name == "" {
 			continue
 		}
 		way := wayTo(schema.Fields(), *name)
-		fits := way != nil && sameType(fieldOn(schema.Fields(), way).Type, types[i])
-		if !fits && strict {
-			return Names{}, fmt.Errorf("the table has no column %q of type %s", *name, types[i])
+		switch {
+		case way != nil && sameType(fieldOn(schema.Fields(), way).Type, types[i]):
+			found++
+			continue
+		case strict && (way == nil || !ours):
+			return Names{}, nil, fmt.Errorf("the table has no column %q of type %s", *name, types[i])
+		case way != nil:
+			spoilt.Columns = append(spoilt.Columns, fmt.Sprintf("%s is of type %s, and the log fills it with %s", *name, fieldOn(schema.Fields(), way).Type, types[i]))
 		}
-		if !fits {
-			*name = ""
-		}
+		*name = ""
 	}
-	return asked, asked.validate()
+	if spoilt.Columns == nil || !ours && found < oursFrom {
+		spoilt = nil
+	}
+	if asked.Topic != "" && !slices.Contains(meta.PartitionColumns, asked.Topic) {
+		return Names{}, nil, fmt.Errorf("column %q tells topics apart and is no partition column: files of one topic each are what keeps them apart", asked.Topic)
+	}
+	return asked, spoilt, asked.validate()
 }
+
+// oursFrom is how many of the six usual system columns a table has that is taken for one of ours: somebody else's may well have
+// a column _key, of whatever type.
+const oursFrom = 4
 
 // sameType compares types without regard to what may be null.
 func sameType(a, b arrow.DataType) bool {

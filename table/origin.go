@@ -19,7 +19,7 @@ func (n Names) WithOrigin() Names {
 // origin says whether any of the columns of an origin is kept.
 func (n Names) origin() bool {
 	all := n.list()
-	for _, name := range all[firstOrigin:] {
+	for _, name := range all[firstOrigin:behindOrigin] {
 		if name != "" {
 			return true
 		}
@@ -27,8 +27,11 @@ func (n Names) origin() bool {
 	return false
 }
 
-// firstOrigin is where the columns of an origin begin among the system columns.
-const firstOrigin = 6
+// Where the columns of an origin begin among the system columns, and the first that is none of them.
+const (
+	firstOrigin  = 6
+	behindOrigin = firstOrigin + 10
+)
 
 // originTypes are the types of these columns in their order.
 func originTypes() [10]arrow.DataType {

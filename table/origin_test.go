@@ -30,7 +30,7 @@ func TestOriginBecomesColumns(t *testing.T) {
 	}
 	o := record.Origin{Ledger: 5, Entry: 7, Batch: 2, FirstLedger: 4, FirstEntry: 9, Index: -1, EventTime: 12, Sequence: 3, Producer: []byte("p"), SchemaVersion: []byte{1}}
 	user := record.Header{Key: []byte("k"), Value: []byte("v")}
-	s := NewSystemColumns(tab.Names)
+	s := NewSystemColumns(tab.Names, "")
 	s.Append(1, &record.Record{Offset: 10, Headers: []record.Header{{Key: []byte(record.OriginHeader), Value: o.AppendTo(nil)}, user}})
 	s.Append(1, &record.Record{Offset: 11, Headers: []record.Header{user, {Key: []byte(record.OriginHeader), Value: o.AppendTo(nil)}}}) // a header of the user's own
 	rb := array.NewRecordBatch(arrow.NewSchema(SystemFields(tab.Names), nil), s.Arrays(), 2)

@@ -72,13 +72,10 @@ func (t *Table) FilesFor(snap *deltalog.Snapshot, ranges []Range) ([]FileRange, 
 	}
 	ranges = normalize(ranges)
 	out := make([]FileRange, 0, 16)
-	names := t.Names
-	if m, err := mappingOf(snap); err == nil {
-		names = m.names(names)
-	}
+	names := t.namesIn(snap)
 	for a := range files {
 		b := boundsOf(names, a, true)
-		if ranges != nil && !b.touches(ranges) {
+		if !t.ofTopic(a, names) || ranges != nil && !b.touches(ranges) {
 			continue
 		}
 		out = append(out, b.fileRange(a))
@@ -119,6 +116,9 @@ func (t *Table) FilesOf(snap *deltalog.Snapshot, opts ScanOptions) ([]FileRange,
 
 // reads says whether a file can hold rows of the scan, by what the log says.
 func (s *scan) reads(a *deltalog.Add, b *bounds) bool {
+	if !s.t.ofTopic(a, s.names) {
+		return false
+	}
 	if s.ranges != nil && !b.touches(s.ranges) {
 		return false
 	}

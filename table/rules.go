@@ -44,10 +44,11 @@ type ruleKey struct {
 func NewRules(snap *deltalog.Snapshot, columns *arrow.Schema) *Rules {
 	r := &Rules{columns: columns}
 	keys := map[string]bool{}
+	topic := topicColumn(snap.Metadata())
 	for _, name := range snap.Metadata().PartitionColumns {
 		f, ok := snap.Schema().Field(name)
 		at := columns.FieldIndices(name)
-		if !ok || len(at) != 1 {
+		if !ok || len(at) != 1 || name == topic { // the name of a topic is never empty
 			continue
 		}
 		switch f.Type {

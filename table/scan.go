@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -122,15 +123,24 @@ func (t *Table) newScan(snap *deltalog.Snapshot, opts ScanOptions) (*scan, error
 	if err != nil {
 		return nil, err
 	}
-	s := &scan{t: t, opts: opts, mapping: m, names: m.names(t.Names), ranges: normalize(opts.Ranges), ordered: t.Names.Ordered(), partitionColumn: map[string]bool{}, streamAbove: 256 << 20, buffer: 1 << 20, splitAbove: splitAbove}
+	s := &scan{t: t, opts: opts, mapping: m, names: m.names(t.Names), ranges: normalize(opts.Ranges), ordered: t.Ordered(), partitionColumn: map[string]bool{}, streamAbove: 256 << 20, buffer: 1 << 20, splitAbove: splitAbove}
+	if t.Names.Ordered() && !s.ordered {
+		if s.ranges != nil {
+			return nil, ErrSeveralTopics
+		}
+		s.ordered = opts.Files != nil && oneTopic(opts.Files, s.names.Topic)
+		if opts.Sorted && !s.ordered {
+			return nil, ErrSeveralTopics
+		}
+	}
 	if opts.Sorted && !s.ordered {
-		return nil, errors.New("the table has no partition and offset columns to sort by")
+		return nil, cmp.Or(t.Spoilt(), errors.New("the table has no partition and offset columns to sort by"))
 	}
 	if opts.Sorted {
 		s.streamAbove, s.buffer = 1<<20, 128<<10
 	}
 	if s.ranges != nil && !s.ordered {
-		return nil, errors.New("the table has no partition and offset columns to choose ranges by")
+		return nil, cmp.Or(t.Spoilt(), errors.New("the table has no partition and offset columns to choose ranges by"))
 	}
 	for _, c := range snap.Metadata().PartitionColumns {
 		s.partitionColumn[c] = true

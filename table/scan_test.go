@@ -37,7 +37,7 @@ var payload = arrow.NewSchema([]arrow.Field{{Name: "text", Type: arrow.BinaryTyp
 
 func batchOf(t testing.TB, tb *Table, rows []row) arrow.RecordBatch {
 	t.Helper()
-	sys := NewSystemColumns(tb.Names)
+	sys := NewSystemColumns(tb.Names, "")
 	text := array.NewStringBuilder(memory.DefaultAllocator)
 	for _, r := range rows {
 		sys.Append(r.partition, &record.Record{Offset: record.Offset(r.offset), Timestamp: 1000 + r.offset, Key: []byte("k"), Value: []byte(r.text),

@@ -20,13 +20,16 @@ type SystemColumns struct {
 	header     *column.Struct
 	hkey, hval *column.Binary
 	origin     *originColumns // nil: none of its columns is kept
+	topic      *column.Binary
+	ofTopic    []byte
 	all        []column.Column
 	rows       int
 }
 
-// NewSystemColumns makes the builder of the columns that the names keep.
-func NewSystemColumns(n Names) *SystemColumns {
-	s := &SystemColumns{}
+// NewSystemColumns makes the builder of the columns that the names keep, for records of a topic: its name fills the column
+// that tells topics apart, where there is one.
+func NewSystemColumns(n Names, topic string) *SystemColumns {
+	s := &SystemColumns{ofTopic: []byte(topic)}
 	types := systemTypes()
 	if n.origin() {
 		s.origin = &originColumns{}
@@ -55,6 +58,8 @@ func NewSystemColumns(n Names) *SystemColumns {
 			s.hkey, s.hval = s.header.Child(0).(*column.Binary), s.header.Child(1).(*column.Binary)
 		case 5:
 			s.value = c.(*column.Binary)
+		case behindOrigin:
+			s.topic = c.(*column.Binary)
 		default:
 			s.origin.set(i-firstOrigin, c)
 		}
@@ -99,6 +104,9 @@ func (s *SystemColumns) Append(partition int32, rec *record.Record) {
 	if s.value != nil {
 		appendBytes(s.value, rec.Value)
 	}
+	if s.topic != nil {
+		s.topic.Append(s.ofTopic)
+	}
 	s.rows++
 }
 
@@ -124,7 +132,7 @@ func (s *SystemColumns) Offset(row int) int64 {
 // Room is how many bytes the next record may have.
 func (s *SystemColumns) Room() int {
 	room := column.MaxData
-	for _, c := range []*column.Binary{s.key, s.value, s.hkey, s.hval} {
+	for _, c := range []*column.Binary{s.key, s.value, s.hkey, s.hval, s.topic} {
 		if c != nil {
 			room = min(room, c.Room())
 		}

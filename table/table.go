@@ -19,7 +19,8 @@ import (
 
 // Config are the settings of a Table. The zero value is ready for use.
 type Config struct {
-	// Topic names a new table.
+	// Topic names a new table. Of a table with rows of several topics (Names.Topic) it is the one whose rows are read and
+	// written; empty: all of them, without an order.
 	Topic string
 	// Names of the system columns. Zero: for a new table the default ones, for an existing table what it
 	// records, else those of the default ones that it has.
@@ -82,6 +83,7 @@ type Table struct {
 
 	cfg    Config
 	mapped bool         // Names are what the caller of Open says
+	spoilt *SpoiltError // nil: the system columns are as they should be
 	inner  []string     // of Names: those that are fields of structs
 	pool   parquet.Pool // of the file writers
 	mu     sync.Mutex
@@ -104,6 +106,15 @@ func Open(ctx context.Context, store objstore.Store, cfg Config) (*Table, error)
 	return t, err
 }
 
+// Spoilt gives a *SpoiltError when columns that the log fills have other types than it fills them with: such a table is not
+// to be filled, and may not be read as a stream.
+func (t *Table) Spoilt() error {
+	if t.spoilt == nil {
+		return nil
+	}
+	return t.spoilt
+}
+
 // Mapped says whether Names are what the caller of Open says, of a table that somebody else may have made.
 func (t *Table) Mapped() bool { return t.mapped }
 
@@ -113,7 +124,7 @@ func newTable(ctx context.Context, log *deltalog.Log, store objstore.Store, cfg 
 	if err == nil {
 		var schema *arrow.Schema
 		if schema, err = t.Schema(snap); err == nil {
-			t.Names, err = namesOf(schema, snap.Metadata(), cfg.Names)
+			t.Names, t.spoilt, err = namesOf(schema, snap.Metadata(), cfg.Names)
 			for _, f := range t.Names.innerFields(schema.Fields()) {
 				t.inner = append(t.inner, f.Name)
 			}
@@ -155,8 +166,12 @@ func createOptions(payload *arrow.Schema, cfg Config) (deltalog.CreateOptions, e
 			fields = append(fields, f)
 		}
 	}
-	for _, p := range cfg.PartitionColumns {
-		if names.Has(p) {
+	by := cfg.PartitionColumns
+	if names.Topic != "" && !slices.Contains(by, names.Topic) {
+		by = append([]string{names.Topic}, by...)
+	}
+	for _, p := range by {
+		if names.Has(p) && p != names.Topic {
 			return deltalog.CreateOptions{}, fmt.Errorf("system column %q cannot be a partition column: each of its values would need files of its own", p)
 		}
 	}
@@ -175,7 +190,7 @@ func createOptions(payload *arrow.Schema, cfg Config) (deltalog.CreateOptions, e
 		}
 		props[namesProperty] = string(raw)
 	}
-	return deltalog.CreateOptions{Schema: schema, PartitionColumns: cfg.PartitionColumns, Configuration: props, Name: cfg.Topic}, nil
+	return deltalog.CreateOptions{Schema: schema, PartitionColumns: by, Configuration: props, Name: cfg.Topic}, nil
 }
 
 // OpenOrCreate opens the table, or makes it when there is none. Of many concurrent calls one makes it and the

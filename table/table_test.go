@@ -207,7 +207,7 @@ func TestLakeEnd(t *testing.T) {
 }
 
 func TestSystemColumns(t *testing.T) {
-	s := NewSystemColumns(DefaultNames())
+	s := NewSystemColumns(DefaultNames(), "")
 	rec := &record.Record{Offset: 7, Timestamp: -1, Key: nil, Value: []byte{}, Headers: []record.Header{{Key: []byte("a"), Value: nil}, {Key: []byte("a"), Value: []byte("x")}}}
 	s.Append(3, rec)
 	s.Append(3, &record.Record{Offset: 8, Timestamp: 1<<63 - 1})

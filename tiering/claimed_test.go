@@ -12,8 +12,10 @@ import (
 	ouravro "github.com/ledgerlake/ledgerlake/decode/avro"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/internal/registry"
+	"github.com/ledgerlake/ledgerlake/objstore/mem"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
+	"github.com/ledgerlake/ledgerlake/tiering"
 )
 
 const systemColumns = "struct<_partition:integer,_offset:long,_timestamp:timestamp,_key:binary,_headers:array<struct<key:string,value:binary>>,_value:binary,"
@@ -97,6 +99,45 @@ func TestChangedSystemColumn(t *testing.T) {
 	var unsupported *deltalog.UnsupportedError
 	if err := tr.Run(t.Context()); !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "column _partition of type int64") {
 		t.Errorf("Run = %v", err)
+	}
+	again, err := table.Open(t.Context(), r.store, tableConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	for _, asItIs := range []bool{false, true} {
+		cfg := r.cfg
+		cfg.Table, cfg.AsItIs = again, asItIs
+		var spoilt *table.SpoiltError
+		if _, err := tiering.Open(t.Context(), cfg); !errors.As(err, &spoilt) || !strings.Contains(err.Error(), "_partition is of type int64") {
+			t.Errorf("Open of it afterwards, as it is %v: %v", asItIs, err)
+		}
+	}
+}
+
+// A table that has no system columns gets none by fields of such names: it would be taken for one whose rows have places (I8).
+func TestEvolveMakesNoSystemColumns(t *testing.T) {
+	r := newRig(t, 1)
+	r.store = mem.New()
+	foreignTable(t, r.store, payload())
+	r.cfg.AsItIs, r.cfg.Evolve = true, true
+	r.log.append(t, 0, record.None, []byte(`{"n":1,"fresh":true,"_partition":3,"_offset":70000000000,"_Key":"k","_headers":[],"_value":"v","_timestamp":"2026-01-01T00:00:00Z","in":{"_offset":1}}`))
+	for range 2 {
+		if s := r.mustRun(); s.DeadLetters != 0 {
+			t.Errorf("stats %+v", s)
+		}
+	}
+	tab, err := table.Open(t.Context(), r.store, table.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tab.Close()
+	snap, err := tab.Refresh(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := snap.Schema().String(), "struct<n:long,s:string,fresh:boolean,in:struct<_offset:long>>"; got != want || tab.Names.Ordered() {
+		t.Errorf("columns %s, want %s", got, want)
 	}
 }
 

@@ -128,7 +128,7 @@ func (s *session) newRows(partition int32) (*rows, error) {
 	if s.t.cfg.Evolve || s.t.cfg.Widen {
 		r.declares.Declarer, _ = decode.AsDeclarer(dec)
 	}
-	r.sys = table.NewSystemColumns(s.t.cfg.Table.Names)
+	r.sys = table.NewSystemColumns(s.t.cfg.Table.Names, s.t.cfg.Topic)
 	return r, nil
 }
 

@@ -67,6 +67,9 @@ type Config struct {
 	// DeadLetters takes what cannot be decoded; nil: its table is in DeadLetterStore, made when there is a first one.
 	DeadLetters     *table.Table
 	DeadLetterStore func(ctx context.Context) (objstore.Store, error) // called at most once unless it fails
+	// SharedLetters says that other topics have their dead letters in that table too: a new one keeps them apart. It is
+	// so anyway where Table has rows of several topics.
+	SharedLetters bool
 
 	// LetterTransform fills more columns of the dead letter table: from the record, and by expressions over the letter, a JSON
 	// object with the columns of kafka-delta-ingest's (its timestamp in microseconds) and topic, field, reason.
@@ -201,8 +204,12 @@ func (c Config) validate() error {
 		return fmt.Errorf("format %q is not %s or %s", c.Format, FormatJSON, FormatRaw)
 	case c.DeadLetters == nil && c.DeadLetterStore == nil:
 		return errors.New("a dead letter table is needed, or a store for it")
+	case c.Table.Spoilt() != nil:
+		return c.Table.Spoilt()
 	case !c.Table.Names.Ordered() && !c.AsItIs:
 		return errors.New("the table has no partition and offset columns, so its rows could not be read as a stream; fill it as it is (--as-is), or name the columns that hold them")
+	case c.Table.Names.Topic != "" && c.Table.Topic() != c.Topic:
+		return fmt.Errorf("the table has rows of several topics and was opened for %q, not for %s", c.Table.Topic(), c.Topic)
 	case c.Manual && c.UntilEnd:
 		return errors.New("a bounded run reads all partitions: it does not go with assigned ones")
 	case c.Manual && c.Partitions != nil:

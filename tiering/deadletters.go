@@ -58,23 +58,49 @@ func deadLetterColumns() *arrow.Schema {
 	}, nil)
 }
 
+// LetterConfig says what a dead letter table is for.
+type LetterConfig struct {
+	Topic string
+	// Shared makes a new table one of several topics, which have files of their own in it. Those of other topics are not looked
+	// at then.
+	Shared    bool
+	Transform transform.Spec // fills more columns
+}
+
 // OpenDeadLetters opens the dead letter table of a store, or makes it. Its rows are the records as they were,
-// under the usual system columns, with topic, reason, field and time of the failure, and the columns that more fills. A
+// under the usual system columns, with topic, reason, field and time of the failure, and the columns that a transform fills. A
 // table of somebody else's gets the columns of ours that it lacks, which may be null: its own columns and rows stay. One with
 // partition columns that nothing fills is refused.
-func OpenDeadLetters(ctx context.Context, store objstore.Store, more transform.Spec) (*table.Table, error) {
-	columns, err := more.Extend(deadLetterColumns())
+func OpenDeadLetters(ctx context.Context, store objstore.Store, cfg LetterConfig) (*table.Table, error) {
+	columns, err := cfg.Transform.Extend(deadLetterColumns())
 	var t *table.Table
 	if err == nil {
-		t, err = table.OpenOrCreate(ctx, store, columns, table.Config{})
+		t, err = openLetters(ctx, store, columns, cfg)
 	}
 	if err == nil {
-		t, err = adoptDeadLetters(ctx, store, t, more)
+		t, err = adoptDeadLetters(ctx, store, t, cfg)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open dead letters: %w", err)
 	}
 	return t, nil
+}
+
+func openLetters(ctx context.Context, store objstore.Store, columns *arrow.Schema, cfg LetterConfig) (*table.Table, error) {
+	t, err := table.Open(ctx, store, table.Config{Topic: cfg.Topic})
+	if !errors.Is(err, deltalog.ErrNotTable) {
+		return t, err
+	}
+	names := table.DefaultNames()
+	if cfg.Shared {
+		names.Topic = table.TopicColumn
+		columns = arrow.NewSchema(slices.DeleteFunc(slices.Clone(columns.Fields()), func(f arrow.Field) bool { return f.Name == names.Topic }), nil)
+	}
+	t, err = table.Create(ctx, store, columns, table.Config{Topic: cfg.Topic, Names: names})
+	if errors.Is(err, deltalog.ErrTableExists) {
+		return table.Open(ctx, store, table.Config{Topic: cfg.Topic})
+	}
+	return t, err
 }
 
 func (t *Tierer) writeDead(ctx context.Context, tab *table.Table, snap *deltalog.Snapshot, dead []deadLetter) ([]deltalog.Add, error) {
@@ -100,7 +126,7 @@ func (t *Tierer) writeDead(ctx context.Context, tab *table.Table, snap *deltalog
 // deadBatch makes the rows, with the columns in the order of the table. A column of the table that is none of
 // ours stays null.
 func (t *Tierer) deadBatch(tab *table.Table, schema *arrow.Schema, dead []deadLetter) (arrow.RecordBatch, error) {
-	sys := table.NewSystemColumns(tab.Names)
+	sys := table.NewSystemColumns(tab.Names, t.cfg.Topic)
 	payload := array.NewRecordBuilder(memory.DefaultAllocator, deadLetterColumns())
 	defer payload.Release()
 	at := arrow.Timestamp(t.cfg.Clock().UnixMicro())

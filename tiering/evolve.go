@@ -13,6 +13,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/decode"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/table"
 )
 
 // A record that has a field for which there is no column ends the session under Config.Evolve. The columns are added
@@ -226,9 +227,13 @@ func (m *merger) fields(have, more *deltalog.StructType, path string) *deltalog.
 	return out
 }
 
-// fit says whether a column may have the name of a field. Names that a change feed has columns of, and the one that
-// would take what no other column takes, are none for a column that a record asks for.
+// fit says whether a column may have the name of a field. Names that a change feed has columns of, the one that
+// would take what no other column takes, and those of system columns, also in a table that has none, are none for a column that a
+// record asks for.
 func (m *merger) fit(name string, top bool) bool {
+	if top && table.DefaultNames().HasFold(name) {
+		return false
+	}
 	if top && slices.Contains([]string{"_change_type", "_commit_version", "_commit_timestamp", decode.RescuedColumn}, name) {
 		return false
 	}

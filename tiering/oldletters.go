@@ -63,7 +63,8 @@ func oldLetters(dead []deadLetter, at arrow.Timestamp) arrow.RecordBatch {
 }
 
 // adoptDeadLetters adds to a table the columns of ours that it lacks, and gives it opened anew. It takes t over.
-func adoptDeadLetters(ctx context.Context, store objstore.Store, t *table.Table, more transform.Spec) (*table.Table, error) {
+func adoptDeadLetters(ctx context.Context, store objstore.Store, t *table.Table, cfg LetterConfig) (*table.Table, error) {
+	more := cfg.Transform
 	for {
 		snap, err := t.Refresh(ctx)
 		if err != nil {
@@ -85,7 +86,7 @@ func adoptDeadLetters(ctx context.Context, store objstore.Store, t *table.Table,
 		if err := errors.Join(err, t.Close()); err != nil {
 			return nil, err
 		}
-		if t, err = table.Open(ctx, store, table.Config{}); err != nil {
+		if t, err = table.Open(ctx, store, table.Config{Topic: cfg.Topic}); err != nil {
 			return nil, err
 		}
 		if !t.Names.Ordered() {

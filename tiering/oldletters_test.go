@@ -68,7 +68,7 @@ func TestOldDeadLettersPartitioned(t *testing.T) {
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if tab, err := tiering.OpenDeadLetters(t.Context(), r.dead, transform.Spec{}); err == nil || !strings.Contains(err.Error(), "date") {
+	if tab, err := tiering.OpenDeadLetters(t.Context(), r.dead, tiering.LetterConfig{}); err == nil || !strings.Contains(err.Error(), "date") {
 		t.Errorf("%v was taken", tab)
 	}
 }
@@ -128,10 +128,10 @@ func TestLetterTransformsNeedColumns(t *testing.T) {
 	r := newRig(t, 1)
 	foreignTable(t, r.dead, arrow.NewSchema([]arrow.Field{{Name: "error", Type: arrow.BinaryTypes.String, Nullable: true}}, nil))
 	spec := transform.Spec{Set: []transform.Field{{Property: "day", Source: "kafka.timestamp", Type: "date"}}}
-	if _, err := tiering.OpenDeadLetters(t.Context(), r.dead, spec); err == nil || !strings.Contains(err.Error(), "day") {
+	if _, err := tiering.OpenDeadLetters(t.Context(), r.dead, tiering.LetterConfig{Transform: spec}); err == nil || !strings.Contains(err.Error(), "day") {
 		t.Errorf("got %v", err)
 	}
-	tab, err := tiering.OpenDeadLetters(t.Context(), mem.New(), spec)
+	tab, err := tiering.OpenDeadLetters(t.Context(), mem.New(), tiering.LetterConfig{Transform: spec})
 	if err != nil {
 		t.Fatal(err)
 	}

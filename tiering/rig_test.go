@@ -66,7 +66,9 @@ func tableConfig() table.Config {
 // open makes a tierer on its own Table, as another process would.
 func (r *rig) open() (*tiering.Tierer, func()) {
 	r.t.Helper()
-	tab, err := table.Open(r.t.Context(), r.store, tableConfig())
+	conf := tableConfig()
+	conf.Topic = r.cfg.Topic
+	tab, err := table.Open(r.t.Context(), r.store, conf)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -95,7 +95,7 @@ func (f *ingestFlags) routed(from *ingest.Stream, proc *ingestProcess) (*ingestS
 	if r.AsIs != nil {
 		p.tiering.AsItIs = *r.AsIs
 	}
-	p.together = s.shared && p.tiering.AsItIs
+	p.shared, p.together = s.shared, s.shared && p.tiering.AsItIs
 	if r.FlushAge != 0 {
 		p.tiering.MaxAge = r.FlushAge
 	}

@@ -140,9 +140,9 @@ func (s *ingestStream) run(ctx context.Context, proc *ingestProcess, ready func(
 			return tiering.Stats{}, fmt.Errorf("table %s: %w", s.plan.tableURL, err)
 		}
 	}
-	if s.shared && tab.Names.Ordered() {
-		return tiering.Stats{}, fmt.Errorf("several topics fill %s, whose rows are told apart by %s and %s alone: make a table without these columns first, or give each topic a table",
-			s.plan.tableURL, tab.Names.Partition, tab.Names.Offset)
+	if s.shared && tab.Names.Ordered() && tab.Names.Topic == "" {
+		return tiering.Stats{}, fmt.Errorf("several topics fill %s, whose rows are told apart by %s and %s alone: name another table, which gets the column %s too, or give each topic a table",
+			s.plan.tableURL, tab.Names.Partition, tab.Names.Offset, table.TopicColumn)
 	}
 	if err := s.start.Apply(ctx, tab.Log, changesOf(s.plan.group, tab), s.plan.source, s.plan.topic, s.plan.app); err != nil {
 		return tiering.Stats{}, err
@@ -195,7 +195,7 @@ func (s *ingestStream) checkDeadLetters(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tab, err := tiering.OpenDeadLetters(ctx, store, s.plan.tiering.LetterTransform)
+	tab, err := tiering.OpenDeadLetters(ctx, store, tiering.LetterConfig{Topic: s.plan.topic, Shared: s.shared || s.plan.shape.topicColumn, Transform: s.plan.tiering.LetterTransform})
 	if err != nil {
 		return err
 	}

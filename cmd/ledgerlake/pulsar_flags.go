@@ -126,7 +126,7 @@ func (x *tableIndex) set(t *table.Table, app, deadURL string, open storeOpener) 
 		if err != nil {
 			return nil, err
 		}
-		dead, err := table.Open(ctx, s, table.Config{})
+		dead, err := table.Open(ctx, s, table.Config{Topic: t.Topic()})
 		if errors.Is(err, deltalog.ErrNotTable) {
 			return nil, nil
 		}

@@ -115,6 +115,7 @@ a --token covers all of them.`,
 	f.StringVar(&r.tableURL, "table", "", "table with the history of a kafka:// or pulsar:// source")
 	f.StringToStringVar(&r.mapped, "map", nil, "of a table that somebody else made, the columns that its log records are in: partition=COLUMN,offset=COLUMN, and timestamp, key, value as far as it has them")
 	f.StringVar(&r.app, "app", "", "name under which positions are kept in the table (default: the topic, or the only one)")
+	f.StringVar(&r.ofTopic, "topic", "", "of a table with rows of several topics, the one to read as a stream")
 	r.store.register(f)
 	r.secure.register(f)
 	r.pulsar.register(f)

@@ -35,6 +35,7 @@ type jobFlags struct {
 func (f *jobFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	f.changed = fs.Changed
+	fs.StringVar(&f.ofTopic, "topic", "", "of a source table with rows of several topics, the one that is meant")
 	fs.StringVar(&f.app, "app", "", "name under which the source's table keeps its positions (default: the topic, or the only one)")
 	fs.BoolVar(&f.json, "json", false, "print the outcome as one JSON object")
 	f.store.register(fs)
@@ -351,6 +352,9 @@ func (f *jobFlags) openSource(ctx context.Context, spec reprocess.Spec) (*opened
 	if err != nil {
 		return nil, fmt.Errorf("open source: %w", err)
 	}
+	if s.table != nil && s.table.Names.Topic != "" && s.table.Topic() == "" {
+		return nil, errors.Join(fmt.Errorf("open source: %s has rows of several topics, and a job reads one: name it with --topic, or by a kafka:// source with this table as its history", spec.Source), s.close())
+	}
 	o := &openedJob{spec: spec, source: s, replaced: s.table}
 	if spec.Replaces == "" {
 		return o, nil
@@ -426,6 +430,8 @@ func topicOf(ctx context.Context, s *stream) (string, error) {
 	case s.source != nil && s.app != "" && s.app != s.topic:
 		return "", fmt.Errorf("the table keeps positions of %s, the log is topic %s: a job needs both under one name so far", s.app, s.topic)
 	case s.source != nil:
+		return s.topic, nil
+	case s.topic != "": // of a table with rows of several
 		return s.topic, nil
 	case s.app != "":
 		return s.app, nil

@@ -98,7 +98,7 @@ func (f *jobFlags) replayLetters(ctx context.Context, l *letterFlags, source str
 	at := strings.TrimSuffix(s.table.Store.URL(), "/") + "_dead_letters"
 	store, err := f.store.open(ctx, at)
 	if err == nil {
-		cfg.Letters, err = table.Open(ctx, store, table.Config{Logger: f.log})
+		cfg.Letters, err = table.Open(ctx, store, table.Config{Topic: cfg.Topic, Logger: f.log})
 	}
 	if err != nil {
 		return fmt.Errorf("open dead letters %s: %w", at, err)

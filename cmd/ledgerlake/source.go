@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -80,6 +82,7 @@ type sourceFlags struct {
 	dir      string // served directory
 	tableURL string // the lake of a kafka:// or pulsar:// source
 	app      string
+	ofTopic  string            // of a table with rows of several topics
 	mapped   map[string]string // system columns of a table that somebody else made
 	log      *slog.Logger
 
@@ -90,6 +93,8 @@ type sourceFlags struct {
 // as DIR/TOPIC or as TOPIC with --dir.
 func (f *sourceFlags) open(ctx context.Context, source string) (*stream, error) {
 	switch {
+	case f.ofTopic != "" && (strings.HasPrefix(source, "kafka://") || isPulsar(source) || f.dir != ""):
+		return nil, fmt.Errorf("--topic chooses one of several topics of a table: %s names its topic itself", source)
 	case strings.HasPrefix(source, "kafka://"):
 		return f.openKafka(ctx, source)
 	case isPulsar(source):
@@ -100,7 +105,7 @@ func (f *sourceFlags) open(ctx context.Context, source string) (*stream, error) 
 	if dir, topic := filepath.Split(filepath.Clean(source)); !strings.Contains(source, "://") && dir != "" && servedDir(dir) && !isTable(source) {
 		return f.openServed(ctx, filepath.Clean(dir), topic)
 	}
-	s := &stream{app: f.app}
+	s := &stream{app: f.app, topic: f.ofTopic}
 	if err := f.openTable(ctx, s, source); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
@@ -131,12 +136,39 @@ func (f *sourceFlags) openTable(ctx context.Context, s *stream, at string) error
 	if err != nil {
 		return fmt.Errorf("open table %s: %w", at, err)
 	}
-	if !t.Names.Ordered() {
-		f.log.Info("rows come by version and file, the oldest first: the table has no columns that say which record of a log a row is (--map names them)", "table", at)
-	}
 	s.table = t
 	s.closes = append(s.closes, t.Log.Close)
+	if err := f.checkTopic(ctx, t, at); err != nil {
+		return err
+	}
+	switch {
+	case t.Names.Topic != "" && t.Topic() == "":
+		f.log.Info("rows come by version and file, the oldest first: the table has rows of several topics (--topic reads one as a stream)", "table", at)
+	case t.Spoilt() != nil:
+		f.log.Warn("no stream can be read from the table", "table", at, "because", t.Spoilt())
+	case !t.Names.Ordered():
+		f.log.Info("rows come by version and file, the oldest first: the table has no columns that say which record of a log a row is (--map names them)", "table", at)
+	}
 	return nil
+}
+
+// checkTopic refuses a --topic that the table has nothing of.
+func (f *sourceFlags) checkTopic(ctx context.Context, t *table.Table, at string) error {
+	switch {
+	case f.ofTopic == "":
+		return nil
+	case t.Names.Topic == "":
+		return fmt.Errorf("--topic chooses one of several topics of a table: %s has no column that tells any apart", at)
+	}
+	snap, err := t.Log.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	topics, err := t.Topics(snap)
+	if err != nil || slices.Contains(topics, f.ofTopic) || len(table.Partitions(snap, cmp.Or(f.app, f.ofTopic))) > 0 {
+		return err
+	}
+	return fmt.Errorf("%s has nothing of topic %s; it has rows of %v", at, f.ofTopic, topics)
 }
 
 func (f *sourceFlags) openKafka(ctx context.Context, source string) (*stream, error) {

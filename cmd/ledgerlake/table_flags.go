@@ -22,6 +22,7 @@ type tableFlags struct {
 	drop        []string
 	partitionBy []string
 	rescued     bool
+	topicColumn bool
 	codec       string
 }
 
@@ -31,6 +32,7 @@ func (t *tableFlags) register(fs *pflag.FlagSet, c *tiering.Config) {
 	fs.StringSliceVar(&t.drop, "drop-field", nil, "field of the values that fills no column; may be repeated")
 	fs.StringSliceVar(&t.partitionBy, "partition-by", nil, "partition columns of a new table, as date,country")
 	fs.BoolVar(&t.rescued, "rescued", false, "give a new table the column "+decode.RescuedColumn+", which takes the fields that have no column, as JSON")
+	fs.BoolVar(&t.topicColumn, "topic-column", false, "give a new table the partition column "+table.TopicColumn+", so that other topics may fill it too, each read as a stream of its own")
 	fs.BoolVar(&c.Evolve, "evolve", false, "add columns to the table for fields that it lacks, as records, or the Avro or Protobuf schemas that they come with, bring them")
 	fs.BoolVar(&c.Widen, "widen", false, "give columns of the table wider types as JSON values need them, or as Avro and Protobuf schemas declare them (int to long, float to double, ...): readers must know Delta's type widening then")
 	fs.StringVar(&t.codec, "codec", "", "compression of data files: snappy (default), zstd or uncompressed")

@@ -41,6 +41,7 @@ type topicPlan struct {
 	tiering   tiering.Config
 	group     *rpc.Client // that commits; nil: the store alone
 	together  bool        // other topics fill the table too, as it is: a new one has no system columns
+	shared    bool        // other topics fill the table too, or have their dead letters where this one has
 	names     table.Names // system columns of a new table; zero: the usual ones
 	noFiles   bool        // the table is only written to, so that nothing asks for its list of files
 	log       *slog.Logger
@@ -100,7 +101,7 @@ func (p *topicPlan) openTable(ctx context.Context) (*table.Table, string, error)
 	cfg.Properties = p.properties()
 	cfg.Properties[transform.Property(p.app)] = p.tiering.Transform.String()
 	maps.DeleteFunc(cfg.Properties, func(_, value string) bool { return value == "" })
-	cfg.Names = p.names
+	cfg.Names = p.newNames()
 	if p.together {
 		t, err = openOrCreateBare(ctx, store, payload, cfg)
 	} else {
@@ -111,6 +112,19 @@ func (p *topicPlan) openTable(ctx context.Context) (*table.Table, string, error)
 	}
 	p.log.Info("table is ready", "topic", p.topic, "table", p.tableURL, "format", format, "columns", payload.NumFields())
 	return t, format, nil
+}
+
+// newNames are the system columns of a new table; zero: the usual ones.
+func (p *topicPlan) newNames() table.Names {
+	n := p.names
+	if p.together || !p.shared && !p.shape.topicColumn {
+		return n
+	}
+	if n == (table.Names{}) {
+		n = table.DefaultNames()
+	}
+	n.Topic = table.TopicColumn
+	return n
 }
 
 // bySchema takes the schemas of a topic of Pulsar for the format when nothing else is said and the topic has one that tells
@@ -238,7 +252,7 @@ func (p *topicPlan) tierer(ctx context.Context, t *table.Table, format string) (
 	if p.values != nil {
 		cfg.NewDecoder = p.values.NewDecoder
 	}
-	cfg.Properties = p.properties()
+	cfg.Properties, cfg.SharedLetters = p.properties(), p.shared
 	cfg.Committer, cfg.Change = committerOf(p.group, t), changeThrough(p.group)
 	cfg.DeadLetterStore = func(ctx context.Context) (objstore.Store, error) {
 		return p.openStore(ctx, p.deadLetters())

@@ -14,7 +14,6 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/ledgerlake/ledgerlake/broker"
-	"github.com/ledgerlake/ledgerlake/decode/transform"
 	"github.com/ledgerlake/ledgerlake/objstore/mem"
 	"github.com/ledgerlake/ledgerlake/reader"
 	"github.com/ledgerlake/ledgerlake/record"
@@ -207,7 +206,7 @@ func trailing(raw []byte) []byte {
 // deadOffsets are those of the dead letters of partition 0, ascending.
 func (w *world) deadOffsets() []int64 {
 	w.t.Helper()
-	dead, err := tiering.OpenDeadLetters(w.t.Context(), w.dead, transform.Spec{})
+	dead, err := tiering.OpenDeadLetters(w.t.Context(), w.dead, tiering.LetterConfig{})
 	if err != nil {
 		w.t.Fatal(err)
 	}

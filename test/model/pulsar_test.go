@@ -12,7 +12,6 @@ import (
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/broker/pulsar"
 	"github.com/ledgerlake/ledgerlake/broker/pulsar/pulsartest"
-	"github.com/ledgerlake/ledgerlake/decode/transform"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/reader"
 	"github.com/ledgerlake/ledgerlake/record"
@@ -89,7 +88,7 @@ func (l *ledgers) End(ctx context.Context, theirs record.TopicPartition) (record
 
 func (l *ledgers) places() *reader.Places {
 	return &reader.Places{Table: l.w.table, App: topic, Dead: func(ctx context.Context) (*table.Table, error) {
-		dead, err := tiering.OpenDeadLetters(ctx, l.w.dead, transform.Spec{})
+		dead, err := tiering.OpenDeadLetters(ctx, l.w.dead, tiering.LetterConfig{})
 		if errors.Is(err, deltalog.ErrNotTable) {
 			return nil, nil
 		}

@@ -415,7 +415,7 @@ func (w *world) finish() {
 		}
 	}
 	scan(w.table, false)
-	dead, err := tiering.OpenDeadLetters(w.t.Context(), w.dead, transform.Spec{})
+	dead, err := tiering.OpenDeadLetters(w.t.Context(), w.dead, tiering.LetterConfig{})
 	if err != nil && !errors.Is(err, deltalog.ErrNotTable) {
 		w.fail("open dead letters: %v", err)
 	}
