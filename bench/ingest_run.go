@@ -24,6 +24,9 @@ import (
 // all records in the table. A side other than ours that stalls counts for what it did until then, and the report says so;
 // what its table has by then must be the first records of each partition all the same.
 func (w *ingestWork) drain(ctx context.Context, side ingestSide, load *topicLoad, round int) (Sample, error) {
+	if side.floor != floorNone {
+		return w.drainFloor(ctx, side, load, round)
+	}
 	if side.args == nil {
 		return w.drainPlain(ctx, side, load, round)
 	}

@@ -21,6 +21,7 @@ type ingestSide struct {
 	only    func(ingestCase) bool // nil: all cases
 	foreign bool                  // not this program
 	ends    bool                  // by itself, when the topic is in the table
+	floor   ingestFloor           // not floorNone: no table is made
 }
 
 // ingestSides are this program with the daemon's own command line, this program with a table of its own (the raw
@@ -51,7 +52,7 @@ func ingestSides(cfg Config) (sides []ingestSide, absent []string, err error) {
 			absent = append(absent, side.name)
 		}
 	}
-	return append(sides, ingestSide{name: "plain", only: keepsRaw}), absent, nil
+	return append(append(sides, ingestSide{name: "plain", only: keepsRaw}), floorSides()...), absent, nil
 }
 
 func keepsRaw(c ingestCase) bool { return c.raw }

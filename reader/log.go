@@ -53,7 +53,7 @@ type logSide struct {
 }
 
 func newLogSide(c *Cursor) (*logSide, error) {
-	l := &logSide{c: c, system: table.NewSystemColumns(c.names(), c.cfg.Topic), close: func() error { return nil }}
+	l := &logSide{c: c, it: record.Iterator{Verified: true}, system: table.NewSystemColumns(c.names(), c.cfg.Topic), close: func() error { return nil }}
 	l.room = l.system.Room
 	var payload *arrow.Schema
 	if c.snap != nil { // of the same version as the rest: the Table's own may be older

@@ -45,7 +45,7 @@ func decompress(dst, src []byte, codec Codec, limit int) ([]byte, error) {
 		}
 		return appendSnappy(dst[:0], src, limit)
 	case LZ4:
-		return decompressLZ4(dst, src, limit)
+		return decompressLZ4(dst, src, limit, lz4Checked)
 	case Zstd:
 		return decompressZstd(dst, src, limit)
 	}

@@ -15,6 +15,9 @@ const keepBuffer = 16 << 20
 // the next call of Next or Reset; the bytes of Key, Value and Headers live until Reset.
 type Iterator struct {
 	MaxBytes int // bound on the decompressed size of a batch; 0 means DefaultMaxBytes
+	// Verified says that the caller has verified the CRC of the batches. Checksums of the same bytes inside of LZ4 data are
+	// not looked at again then; Kafka's own consumer leaves them out too.
+	Verified bool
 
 	h       BatchHeader
 	data    []byte // the records, decompressed
@@ -65,7 +68,7 @@ func (it *Iterator) open(b Batch) error {
 	if cap(it.buf) > keepBuffer {
 		it.buf = nil
 	}
-	data, err := decompress(it.buf, body, codec, limit)
+	data, err := it.decompress(body, codec, limit)
 	it.buf = data[:0]
 	if errors.Is(err, errTooLarge) {
 		return corrupt(HeaderSize, int64(limit), int64(limit)+1, "decompressed size above the limit")
@@ -75,6 +78,13 @@ func (it *Iterator) open(b Batch) error {
 	}
 	it.data = data
 	return nil
+}
+
+func (it *Iterator) decompress(body []byte, codec Codec, limit int) ([]byte, error) {
+	if codec == LZ4 && it.Verified {
+		return decompressLZ4(it.buf, body, limit, lz4Trusted)
+	}
+	return decompress(it.buf, body, codec, limit)
 }
 
 // Err is the error that ended the iteration; nil after the last record.

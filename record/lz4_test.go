@@ -2,7 +2,9 @@ package record
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"io"
 	"math/rand/v2"
 	"testing"
@@ -90,6 +92,32 @@ func TestLZ4Memory(t *testing.T) {
 		}
 	}); n > 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// Checksums inside of a batch are looked at unless the caller has verified that of the batch, and what is Verified gives the
+// records all the same.
+func TestLZ4Verified(t *testing.T) {
+	value := bytes.Repeat([]byte("ledger lake "), 100)
+	raw := kgoBatch(t, LZ4, []Record{{Timestamp: 1, Value: value}})
+	if !lz4Flags(raw[HeaderSize+4]).contentChecksum() {
+		t.Fatal("the client's frames have no checksum: the test shows nothing")
+	}
+	raw[len(raw)-1] ^= 1 // of the content's checksum, behind which nothing stands
+	binary.BigEndian.PutUint32(raw[posCRC:], crc32.Checksum(raw[posAttributes:], castagnoli))
+	batch, err := ReadBatch(raw)
+	if err == nil {
+		err = batch.VerifyCRC()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := new(Iterator).Reset(batch); err == nil {
+		t.Error("a wrong checksum is not seen")
+	}
+	it := Iterator{Verified: true}
+	if err := it.Reset(batch); err != nil || !it.Next() || !bytes.Equal(it.Record().Value, value) {
+		t.Errorf("the record was not read: %v", err)
 	}
 }
 

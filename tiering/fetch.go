@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -16,6 +17,11 @@ const (
 	maxWait      = 500 * time.Millisecond // of a long poll
 	maxFetch     = 4 << 20
 	minRangeSize = 64 << 10
+
+	// wholeBatch is what is asked of a partition at least, as far as the fetch allows. Kafka gives nothing of one whose first
+	// batch is larger than what is asked of it, once the answer has anything: with a small share for each of many
+	// partitions large batches came one at a time.
+	wholeBatch = 1 << 20
 )
 
 // chunk is what one fetch gave of one partition: batches that decide the offsets [from, next).
@@ -37,7 +43,6 @@ type fetcher struct {
 	mu   sync.Mutex
 	pos  map[int32]*position
 	gen  uint64 // of the newest position
-	turn int    // rotates the order, so that a full response does not always favor the same partitions
 	wake chan struct{}
 }
 
@@ -138,8 +143,8 @@ func (f *fetcher) idle(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// ranges gives what to ask for now, how many partitions are not at their target, and how long to wait when
-// there is nothing to ask for.
+// ranges gives what to ask for now, how many partitions are not at their target, and how long to wait when there is nothing
+// to ask for. They begin anywhere, so that a full response does not always favor the same partitions.
 func (f *fetcher) ranges() (ranges []broker.FetchRange, left int, wait time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -160,9 +165,9 @@ func (f *fetcher) ranges() (ranges []broker.FetchRange, left int, wait time.Dura
 		return nil, left, wait
 	}
 	slices.SortFunc(ranges, func(a, b broker.FetchRange) int { return int(a.TP.Partition - b.TP.Partition) })
-	f.turn = (f.turn + 1) % len(ranges)
-	ranges = append(ranges[f.turn:], ranges[:f.turn]...)
-	size := max(int(f.s.fetchBytes)/len(ranges), minRangeSize)
+	first := rand.IntN(len(ranges)) // not in turn: the source may have a turn of its own, and two of them can pass over every other partition
+	ranges = append(ranges[first:], ranges[:first]...)
+	size := max(int(f.s.fetchBytes)/len(ranges), min(int(f.s.fetchBytes), wholeBatch), minRangeSize)
 	for i := range ranges {
 		ranges[i].MaxBytes = size
 	}

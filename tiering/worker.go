@@ -74,7 +74,8 @@ type worker struct {
 }
 
 func newWorker(s *session) *worker {
-	return &worker{s: s, in: make(chan message, 2), cursors: map[int32]*cursor{}, values: valueSet{}, standing: map[int32]uint64{}, out: &output{times: map[int32]int64{}}}
+	return &worker{s: s, in: make(chan message, 2), cursors: map[int32]*cursor{}, it: record.Iterator{Verified: true}, values: valueSet{},
+		standing: map[int32]uint64{}, out: &output{times: map[int32]int64{}}}
 }
 
 // run works until ctx ends. After a failure it only gives back the budget of what still comes.

@@ -165,6 +165,9 @@ func (s *Source) partition(ctx context.Context, tp record.TopicPartition) (*part
 	return p, nil
 }
 
+// leastShare is what a range may have at least, however many share a Fetch.
+const leastShare = 64 << 10
+
 // Fetch answers from the streams that stand at the offsets asked for, and opens those that are missing.
 func (s *Source) Fetch(ctx context.Context, ranges []broker.FetchRange, opts broker.FetchOptions) ([]broker.Fetched, error) {
 	out := make([]broker.Fetched, len(ranges))
@@ -178,6 +181,9 @@ func (s *Source) Fetch(ctx context.Context, ranges []broker.FetchRange, opts bro
 		g.SetLimit(runtime.GOMAXPROCS(0))
 		for i, r := range ranges {
 			if out[i].Err == nil && len(out[i].Batches) == 0 {
+				if share := max(opts.MaxBytes/len(ranges), leastShare); opts.MaxBytes > 0 && (r.MaxBytes <= 0 || r.MaxBytes > share) {
+					r.MaxBytes = share // all are read at once
+				}
 				g.Go(func() error {
 					s.fetchOne(ctx, r, &out[i])
 					return nil

@@ -127,7 +127,7 @@ func (f *ingestFlags) run(cmd *cobra.Command) (err error) {
 	case f.stream.group.name != "" && p.tiering.UntilEnd:
 		return errors.New("--group and --until-latest do not go together: a bounded run reads all partitions itself")
 	}
-	leanHeap(25)
+	leanHeap(35)
 	proc, err := f.open(cmd)
 	if err != nil {
 		return err

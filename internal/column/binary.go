@@ -20,12 +20,22 @@ func (c *Binary) Append(v []byte) {
 	if len(c.bits) != 0 {
 		c.valid(len(c.offsets) - 1)
 	}
-	if cap(c.bytes)-len(c.bytes) < len(v) {
-		c.grow(len(v))
+	n := len(c.bytes)
+	if cap(c.bytes)-n < max(len(v), wide) {
+		c.grow(max(len(v), wide))
 	}
-	c.bytes = append(c.bytes, v...)
-	c.offsets = append(c.offsets, int32(len(c.bytes)))
+	// append would store the pointer again, and pay for the collector's barrier each time that it is at work.
+	c.bytes = c.bytes[:n+len(v)]
+	if len(v) <= wide && cap(v) >= wide {
+		*(*[wide]byte)(c.bytes[n : n+wide]) = *(*[wide]byte)(v[:wide]) // what is behind is overwritten
+	} else {
+		copy(c.bytes[n:], v)
+	}
+	c.offsets = append(c.offsets, int32(n+len(v)))
 }
+
+// wide is how many bytes are copied at a time: short values need no call then.
+const wide = 32
 
 // AppendString is Append for a string.
 func (c *Binary) AppendString(v string) {

@@ -1,6 +1,7 @@
 package column
 
 import (
+	"bytes"
 	"errors"
 	"math/rand/v2"
 	"testing"
@@ -203,6 +204,40 @@ func TestWarmColumnDoesNotAllocate(t *testing.T) {
 		}
 	}); n != 0 {
 		t.Fatalf("%v allocations a run", n)
+	}
+}
+
+// Short values are copied in wide pieces: what stands behind them in the caller's memory is in no row.
+func TestBinaryShortValues(t *testing.T) {
+	c, err := New(arrow.Field{Name: "x", Type: arrow.BinaryTypes.Binary, Nullable: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := c.(*Binary)
+	around := bytes.Repeat([]byte("0123456789abcdef"), 10)
+	var want [][]byte
+	for round := range 3 {
+		texts.Reset()
+		want = want[:0]
+		for from := range 100 {
+			for _, size := range []int{0, 1, 7, 31, 32, 33, 60} {
+				v := around[from : from+size]
+				if round == 1 {
+					v = v[:size:size]
+				}
+				texts.Append(v)
+				want = append(want, v)
+			}
+			if from%3 == 0 {
+				texts.Truncate(texts.Len() - 2)
+				want = want[:len(want)-2]
+			}
+		}
+		for i, v := range want {
+			if got := texts.Array().(*array.Binary).Value(i); !bytes.Equal(got, v) {
+				t.Fatalf("round %d, row %d: %q, want %q", round, i, got, v)
+			}
+		}
 	}
 }
 

@@ -50,6 +50,7 @@ type column struct {
 	values  int
 	rows    int
 	partial bool
+	split   bool    // byte strings stand in plain without their lengths, which are in i32
 	of      Bounds  // its values; of byte strings only when it is encoded
 	pending         // in use between take and leave
 	kept    pending // the rest of the time
@@ -72,8 +73,8 @@ type column struct {
 type pending struct {
 	def   []uint8
 	rep   []uint8
-	plain []byte  // headroom, then values as PLAIN has them; booleans as a byte each, of an opaque column no lengths
-	i32   []int32 // or these; the lengths of an opaque column
+	plain []byte  // headroom, then values as PLAIN has them; booleans as a byte each, of a split page no lengths
+	i32   []int32 // or these; the lengths of a split page
 	i64   []int64
 }
 
@@ -117,6 +118,7 @@ func (c *column) startPage() {
 	c.emptyPage()
 	c.clear()
 	c.plain = append(c.plain, make([]byte, headroom)...)
+	c.split = c.opaque || c.encoding == encDeltaLength
 }
 
 // A page that holds less than both of these when a batch ends waits for the next one: pages should not be tiny.
@@ -263,8 +265,11 @@ func (c *column) encode() []byte {
 		c.boundCodes()
 		c.page = c.appendCodes(c.page)
 		return c.page
-	case c.kind == kindBytes && c.opaque:
-		return c.encodeOpaque()
+	case c.kind == kindBytes && c.split:
+		if !c.opaque {
+			c.boundSplit()
+		}
+		return c.encodeSplit()
 	case c.kind == kindBytes:
 		c.boundBytes()
 	}
@@ -294,7 +299,16 @@ func (c *column) boundBytes() {
 	}
 }
 
-func (c *column) encodeOpaque() []byte {
+// boundSplit is boundBytes for a split page.
+func (c *column) boundSplit() {
+	values := c.plain[headroom:]
+	for _, n := range c.i32 {
+		c.of.bytes(values[:n], c.opts.KeepBytes)
+		values = values[n:]
+	}
+}
+
+func (c *column) encodeSplit() []byte {
 	if c.encoding == encDeltaLength {
 		c.page = appendDelta(c.page, c.i32)
 		return c.joined()
@@ -307,7 +321,7 @@ func (c *column) encodeOpaque() []byte {
 	return c.page
 }
 
-// appendLengths writes byte strings with the lengths of all in front.
+// appendLengths writes byte strings with the lengths of all in front: the first page of a chunk, which is not split yet.
 func (c *column) appendLengths(dst []byte) []byte {
 	values := c.plain[headroom:]
 	c.idx = c.idx[:0]

@@ -187,31 +187,57 @@ func (c *column) gatherFloats64(v []float64, p *picked) {
 func (c *column) gatherBytes(a arrow.Array, p *picked) error {
 	offsets, data := byteStrings(a)
 	if p.idx != nil {
-		for _, i := range p.idx {
-			c.appendBytes(data[offsets[i]:offsets[i+1]])
-		}
+		c.pickBytes(offsets, data, p.idx)
 		return nil
 	}
-	if c.opaque {
+	if c.split {
 		c.plain = append(c.plain, data[offsets[p.from]:offsets[p.to]]...)
 		for i := p.from; i < p.to; i++ {
 			c.i32 = append(c.i32, offsets[i+1]-offsets[i])
 		}
 		return nil
 	}
-	c.plain = slices.Grow(c.plain, int(offsets[p.to]-offsets[p.from])+4*(p.to-p.from))
-	for i := p.from; i < p.to; i++ {
-		c.appendBytes(data[offsets[i]:offsets[i+1]])
-	}
+	n := len(c.plain)
+	c.plain = slices.Grow(c.plain, int(offsets[p.to]-offsets[p.from])+4*(p.to-p.from)+wide)
+	c.plain = c.plain[:appendTexts(c.plain[:cap(c.plain)], n, data, offsets[p.from:p.to+1])]
 	return nil
 }
 
-func (c *column) appendBytes(v []byte) {
-	if c.opaque {
-		c.plain, c.i32 = append(c.plain, v...), append(c.i32, int32(len(v)))
-		return
+// wide is how many bytes are copied at a time: short texts need no call then.
+const wide = 32
+
+// appendTexts puts byte strings with their lengths into dst from n on, which has wide bytes more than they take, and gives
+// where they end. What is behind is overwritten.
+func appendTexts(dst []byte, n int, data []byte, offsets []int32) int {
+	from := int(offsets[0])
+	for _, end := range offsets[1:] {
+		to := int(end)
+		size := to - from
+		binary.LittleEndian.PutUint32(dst[n:], uint32(size))
+		n += 4
+		if size <= wide && from+wide <= len(data) {
+			*(*[wide]byte)(dst[n:]) = *(*[wide]byte)(data[from:])
+		} else {
+			copy(dst[n:], data[from:to])
+		}
+		n += size
+		from = to
 	}
-	c.plain = append(binary.LittleEndian.AppendUint32(c.plain, uint32(len(v))), v...)
+	return n
+}
+
+// pickBytes appends some of the byte strings.
+func (c *column) pickBytes(offsets []int32, data []byte, idx []int32) {
+	plain := c.plain
+	for _, i := range idx {
+		v := data[offsets[i]:offsets[i+1]]
+		if c.split {
+			plain, c.i32 = append(plain, v...), append(c.i32, int32(len(v)))
+			continue
+		}
+		plain = append(binary.LittleEndian.AppendUint32(plain, uint32(len(v))), v...)
+	}
+	c.plain = plain
 }
 
 func (c *column) gatherDecimals(v []decimal128.Num, p *picked) error {
