@@ -214,18 +214,27 @@ func (c *column) flush() error {
 	if c.encoding < 0 || c.encoding == encDictionary && c.dict.full() {
 		c.choose()
 	}
-	if kept := c.encoding; (kept == encDelta || kept == encDeltaLength) && c.values == 0 {
+	kept := c.encoding
+	defer func() { c.encoding = kept }()
+	levels := appendHybrid[uint8]
+	switch {
+	case (kept == encDelta || kept == encDeltaLength) && c.values == 0:
 		// Spark fails when it skips rows of a page of differences that has no value.
 		c.encoding = encPlain
-		defer func() { c.encoding = kept }()
+	case kept == encDelta && c.values < c.slots:
+		// Spark 4.2, when it skips rows by the page index and all that it skips of a bit-packed group are nulls, begins anew with
+		// the first of the differences, and gives wrong values. It knows what to do with runs.
+		if levels = appendRuns; runsCost*runs(c.def) > c.size() {
+			levels, c.encoding = appendHybrid, encPlain
+		}
 	}
 	c.page = c.page[:0]
 	if c.maxRep > 0 {
-		c.page = appendLevels(c.page, c.rep, widthOf(uint64(c.maxRep)))
+		c.page = appendLevels(c.page, c.rep, widthOf(uint64(c.maxRep)), appendHybrid)
 	}
 	if c.maxDef > 0 {
 		if c.partial {
-			c.page = appendLevels(c.page, c.def, widthOf(uint64(c.maxDef)))
+			c.page = appendLevels(c.page, c.def, widthOf(uint64(c.maxDef)), levels)
 		} else {
 			c.page = appendConstant(c.page, c.slots, c.maxDef)
 		}
@@ -412,9 +421,9 @@ func (c *column) appendCodes(dst []byte) []byte {
 	return appendHybrid(append(dst, byte(w)), c.codes, w)
 }
 
-func appendLevels(dst []byte, levels []uint8, width int) []byte {
+func appendLevels(dst []byte, levels []uint8, width int, add func(dst []byte, levels []uint8, width int) []byte) []byte {
 	at := len(dst)
-	dst = appendHybrid(append(dst, 0, 0, 0, 0), levels, width)
+	dst = add(append(dst, 0, 0, 0, 0), levels, width)
 	binary.LittleEndian.PutUint32(dst[at:], uint32(len(dst)-at-4))
 	return dst
 }

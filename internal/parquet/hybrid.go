@@ -25,6 +25,31 @@ func appendHybrid[T uint8 | uint32](dst []byte, v []T, width int) []byte {
 	return appendGroups(dst, v[start:], width)
 }
 
+// appendRuns appends values as runs alone, with no bit-packed group.
+func appendRuns(dst []byte, v []uint8, width int) []byte {
+	for len(v) > 0 {
+		n := runLength(v)
+		dst = appendRun(dst, n, uint64(v[0]), width)
+		v = v[n:]
+	}
+	return dst
+}
+
+// runsCost times the runs of a page's definition levels is how many bytes of values it has to have for differences to pay, of
+// which half or more are saved then: most runs take two bytes.
+const runsCost = 4
+
+// runs is how many there are of equal values.
+func runs(v []uint8) int {
+	n := 0
+	for i := range v {
+		if i == 0 || v[i] != v[i-1] {
+			n++
+		}
+	}
+	return n
+}
+
 func runLength[T uint8 | uint32](v []T) int {
 	n := 1
 	for n < len(v) && v[n] == v[0] {
