@@ -49,7 +49,10 @@ func textCheckpoint(t testing.TB, rows int, text string, codec compress.Compress
 	var buf bytes.Buffer
 	w := file.NewParquetWriter(&buf, root, file.WithWriterProps(parquet.NewWriterProperties(parquet.WithCompression(codec), parquet.WithDictionaryDefault(dictionary),
 		parquet.WithDictionaryPageSizeLimit(64<<20), parquet.WithStats(false), parquet.WithCompressionLevel(1))))
-	rg := w.AppendRowGroup()
+	rg, err := w.AppendRowGroupChecked()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for column, d := range depth {
 		values, def := make([]parquet.ByteArray, rows), make([]int16, rows)
 		for i := range values {

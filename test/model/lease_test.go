@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/objstore/mem"
 	"github.com/ledgerlake/ledgerlake/reader"
 	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/table"
 )
 
 // smallFiles is a world whose table has a file for each ten of n records of partition 0, and whose log has none of them.
@@ -59,6 +61,13 @@ func TestReaderLease(t *testing.T) {
 	for name, leased := range map[string]bool{"leased": true, "without a lease": false} {
 		t.Run(name, func(t *testing.T) {
 			w := smallFiles(t, 300)
+			quiet := quickLog()
+			quiet.CheckpointInterval = -1 // a checkpoint in the background, and the cleanup behind it, are no reader
+			tb, err := table.Open(t.Context(), w.store, table.Config{Topic: topic, Log: quiet})
+			if err = errors.Join(err, w.table.Close()); err != nil {
+				t.Fatal(err)
+			}
+			w.table = tb
 			puts := make(chan struct{}, 100)
 			versions := make(chan string, 100) // of the log, that somebody reads
 			w.store.SetHook(func(_ context.Context, c mem.Call) mem.Fault {
