@@ -247,13 +247,14 @@ func inYear(s string, parse func(string) (time.Time, error)) (time.Time, error) 
 	if bad != nil || end < 5 || end > 7 {
 		return at, err
 	}
-	like := "2001"
+	like := 2001
 	if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
-		like = "2000" // a leap year too
+		like = 2000 // a leap year too
 	}
-	if at, err = parse(like + s[end:]); err != nil {
+	if at, err = parse(strconv.Itoa(like) + s[end:]); err != nil {
 		return at, err
 	}
+	year += at.Year() - like // a zone's offset may lead into the year beside it
 	return time.Date(year, at.Month(), at.Day(), at.Hour(), at.Minute(), at.Second(), at.Nanosecond(), time.UTC), nil
 }
 

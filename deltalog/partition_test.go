@@ -261,6 +261,12 @@ func TestPartitionValuesOfJava(t *testing.T) {
 		{t: Timestamp, s: "+12345-12-31 23:59:59.5", want: time.Date(12345, 12, 31, 23, 59, 59, 500000000, time.UTC)},
 		{t: TimestampNTZ, s: "-0001-12-31 00:00:00", want: time.Date(-1, 12, 31, 0, 0, 0, 0, time.UTC)},
 		{t: Timestamp, s: "+12345-12-31T23:59:59Z", want: time.Date(12345, 12, 31, 23, 59, 59, 0, time.UTC)},
+		{t: Timestamp, s: "+12345-06-01T00:30:00+02:00", want: time.Date(12345, 5, 31, 22, 30, 0, 0, time.UTC)},
+		// the offset of a zone leads into another year (I8)
+		{t: Timestamp, s: "+12345-01-01T00:30:00+02:00", want: time.Date(12344, 12, 31, 22, 30, 0, 0, time.UTC)},
+		{t: Timestamp, s: "+12344-12-31T23:30:00-02:00", want: time.Date(12345, 1, 1, 1, 30, 0, 0, time.UTC)},
+		{t: Timestamp, s: "-0044-12-31T23:30:00-02:00", want: time.Date(-43, 1, 1, 1, 30, 0, 0, time.UTC)},
+		{t: Timestamp, s: "9999-12-31T23:30:00-02:00", want: time.Date(10000, 1, 1, 1, 30, 0, 0, time.UTC)},
 	} {
 		v, err := ParsePartitionValue(c.t, &c.s)
 		if at, ok := v.(time.Time); (err != nil) != c.bad || !c.bad && (!ok || !at.Equal(c.want)) {

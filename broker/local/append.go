@@ -134,8 +134,14 @@ func (l *Log) appendNow(p *partition, batch []byte, h record.BatchHeader) (broke
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	first, err := p.prepareLocked(batch, &h)
-	if err != nil || first != nil {
+	switch {
+	case err != nil:
 		return p.resultLocked(h, first), err
+	case first != nil: // it may wait for a sync that its first try did not get
+		if err := p.syncDueLocked(0); err != nil {
+			return broker.AppendResult{}, fmt.Errorf("append to %s: %w", p.tp(), err)
+		}
+		return p.resultLocked(h, first), nil
 	}
 	if err := p.writeLocked(batch, h); err != nil {
 		return broker.AppendResult{}, fmt.Errorf("append to %s: %w: %w", p.tp(), broker.ErrStorage, err)

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"syscall"
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
@@ -213,7 +212,7 @@ func (l *Log) finish(snap *snapshot) error {
 			if job.p.isDeleted() {
 				continue
 			}
-			if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+			if outOfHandles(err) {
 				return fmt.Errorf("%w: %w", broker.ErrStorage, err) // an open failed, so nothing was synced
 			}
 			// The page cache may have lost what it could not write: only the journal can be trusted now.

@@ -1,6 +1,14 @@
 package local
 
-import "time"
+import (
+	"fmt"
+	"time"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+)
+
+// syncAgain is when a sync is tried again that found no handle free.
+const syncAgain = time.Second
 
 // unsynced is what a partition of a log without durability has that a power loss may take. The topic's FlushMessages and
 // FlushAge bound it: appends that a sync is due for wait for it, and a timer sees to the rest.
@@ -28,24 +36,38 @@ func (p *partition) syncDueLocked(records int64) error {
 	case cfg.FlushAge < 0 || cfg.FlushMessages > 0 && u.records >= cfg.FlushMessages:
 		return p.syncLocked()
 	case cfg.FlushAge > 0:
-		if at := time.Now().Add(cfg.FlushAge); u.timer == nil || at.Before(u.at) {
-			u.stop()
-			u.timer, u.at = time.AfterFunc(cfg.FlushAge, p.syncLater), at
-		}
+		p.syncWithinLocked(cfg.FlushAge)
 	}
 	return nil
 }
 
+// syncWithinLocked sees to a sync after a time at most.
+func (p *partition) syncWithinLocked(d time.Duration) {
+	u := &p.unsynced
+	if at := time.Now().Add(d); u.timer == nil || at.Before(u.at) {
+		u.stop()
+		u.timer, u.at = time.AfterFunc(d, p.syncLater), at
+	}
+}
+
 // syncLocked makes all that was written durable: the active segment, those before it that no checkpoint has closed yet, and
-// their names.
+// their names. Without a handle for the directory its names stay to be synced, by the next append or a second later.
 func (p *partition) syncLocked() error {
+	if err := p.log.failure(); err != nil { // a sync after one that failed says nothing
+		return err
+	}
 	for i := len(p.segs) - 1; i >= 0 && p.segs[i].w != nil; i-- {
 		if err := p.segs[i].w.SyncLog(); err != nil {
 			return p.log.fail(err) // the page cache may have lost it
 		}
 	}
 	if p.unsynced.dir {
-		if err := p.log.fs.SyncDir(p.dir); err != nil {
+		err := p.log.fs.SyncDir(p.dir)
+		if outOfHandles(err) {
+			p.syncWithinLocked(syncAgain)
+			return fmt.Errorf("%w: %w", broker.ErrStorage, err)
+		}
+		if err != nil {
 			return p.log.fail(err)
 		}
 	}
@@ -62,8 +84,9 @@ func (p *partition) syncLater() {
 	defer p.log.leave()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.unsynced.stop()
 	if p.unsynced.records > 0 && !p.deleted {
-		_ = p.syncLocked() // said by fail
+		_ = p.syncLocked() // said by fail, or tried again
 	}
 }
 

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"syscall"
@@ -135,4 +136,46 @@ func TestFlushFails(t *testing.T) {
 		t.Fatal("the log goes on after a failed sync")
 	}
 	_ = l.Close()
+}
+
+// A moment without a handle for the directory refuses the append that its sync is due for, and no other: a retry of it is not
+// acknowledged before the names are durable, and without one the sync is tried again by itself (I1 as far as the topic asks).
+func TestFlushOutOfHandles(t *testing.T) {
+	for _, retry := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			mem := vfs.NewMem()
+			inject := vfs.NewInject(mem)
+			cfg := smallConfig(inject)
+			cfg.Durability = DurabilityNone
+			l := mustOpen(t, cfg)
+			defer mustClose(t, l)
+			mustCreate(t, l, "t", broker.TopicConfig{FlushMessages: 2})
+			mustCreate(t, l, "other", broker.TopicConfig{})
+			mustAppend(t, l, tp("t", 0), producedBatch(t, 7, 0, 0, "a"))
+			inject.Fail(vfs.Rule{Op: vfs.OpSyncDir, K: 1, Forever: true, Err: syscall.EMFILE})
+			for range 2 { // the second is a retry
+				if _, err := l.Append(t.Context(), tp("t", 0), producedBatch(t, 7, 0, 1, "b")); !errors.Is(err, broker.ErrStorage) || !errors.Is(err, syscall.EMFILE) {
+					t.Fatalf("append without a sync of the names: %v", err)
+				}
+			}
+			mustAppend(t, l, tp("other", 0), batchOf(t, "c"))
+			if got := left(t, mem); got != 0 {
+				t.Fatalf("%d left, want none yet", got)
+			}
+			<-time.After(3 * syncAgain) // still none free
+			inject.Heal()
+			if retry {
+				res, err := l.Append(t.Context(), tp("t", 0), producedBatch(t, 7, 0, 1, "b"))
+				if err != nil || !res.Duplicate || res.Base != 1 {
+					t.Fatalf("retry: %+v, %v", res, err)
+				}
+			} else {
+				<-time.After(2 * syncAgain)
+				synctest.Wait()
+			}
+			if got := left(t, mem); got != 2 {
+				t.Fatalf("%d left, want 2", got)
+			}
+		})
+	}
 }

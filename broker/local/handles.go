@@ -39,7 +39,7 @@ func (h *handles) get(dir string, s *seg, info segment.Info) (*handle, error) {
 		return e, nil
 	}
 	r, err := segment.Open(h.fs, dir, info.Base)
-	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+	if outOfHandles(err) {
 		h.shrink(0)
 		r, err = segment.Open(h.fs, dir, info.Base)
 	}
@@ -55,6 +55,11 @@ func (h *handles) get(dir string, s *seg, info segment.Info) (*handle, error) {
 	h.mu.Unlock()
 	h.shrink(h.max)
 	return e, nil
+}
+
+// outOfHandles says whether an open found no handle free, in the process or the machine: nothing was done, and it can be tried again.
+func outOfHandles(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 func (h *handles) lookup(s *seg) *handle {

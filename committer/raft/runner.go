@@ -38,8 +38,8 @@ type runner struct {
 	status  publish.Status
 	snap    *deltalog.Snapshot // newest that requests were checked against
 	shape   fsm.Shape          // of snap
-	// replaced is a version that has other content now, until a writer says that it was told (I5).
-	replaced *rpc.Replaced
+	// replaced are versions that have other content now, oldest notice first, each until a writer says that it was told (I5).
+	replaced []*rpc.Replaced
 }
 
 // outcome is the answer to a request, or why there is none.
@@ -219,12 +219,20 @@ func (r *runner) look(ctx context.Context) (*deltalog.Snapshot, error) {
 	return snap, err
 }
 
+// maxReplaced bounds the replaced versions that wait to be told: of more, the newest.
+const maxReplaced = 16
+
+// noteReplaced may be called for one version by the log and by the machine.
 func (r *runner) noteReplaced(e *deltalog.ReplacedError) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.replaced == nil {
-		r.replaced = &rpc.Replaced{ID: uuid.NewString(), Version: int64(e.Version), By: e.By}
+	for _, x := range r.replaced {
+		if x.Version == int64(e.Version) && x.By == e.By {
+			return
+		}
 	}
+	r.replaced = append(r.replaced, &rpc.Replaced{ID: uuid.NewString(), Version: int64(e.Version), By: e.By})
+	r.replaced = r.replaced[max(0, len(r.replaced)-maxReplaced):]
 }
 
 // telling gives what a request is to be told, by what its writer acknowledges: it is told again as long as nobody does, since
@@ -232,14 +240,15 @@ func (r *runner) noteReplaced(e *deltalog.ReplacedError) {
 func (r *runner) telling(told string) *rpc.Replaced {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	x := r.replaced
-	switch {
-	case x == nil:
-	case told == x.ID:
-		r.replaced = nil
+	if len(r.replaced) > 0 && told == r.replaced[0].ID {
+		r.replaced = r.replaced[1:]
+	}
+	if len(r.replaced) == 0 {
 		return nil
-	case told == "":
-		r.replaced = nil
+	}
+	x := r.replaced[0]
+	if told == "" {
+		r.replaced = r.replaced[1:]
 	}
 	return x
 }
