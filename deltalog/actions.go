@@ -100,7 +100,7 @@ type Metadata struct {
 type Protocol struct {
 	MinReaderVersion int32
 	MinWriterVersion int32
-	ReaderFeatures   []string // only from reader version 3
+	ReaderFeatures   []string // only from reader version 3, where nil (the list is missing) is refused and empty is not
 	WriterFeatures   []string // only from writer version 7
 }
 

@@ -42,13 +42,14 @@ func TestRaise(t *testing.T) {
 		{Protocol{2, 5, nil, nil}, "v2Checkpoint", Protocol{3, 7, []string{"columnMapping", "v2Checkpoint"},
 			[]string{"appendOnly", "changeDataFeed", "checkConstraints", "columnMapping", "generatedColumns", "invariants", "v2Checkpoint"}}},
 		{Protocol{1, 7, nil, []string{"rowTracking"}}, "domainMetadata", Protocol{1, 7, nil, []string{"domainMetadata", "rowTracking"}}},
+		{Protocol{3, 7, []string{}, nil}, "domainMetadata", Protocol{3, 7, []string{}, []string{"domainMetadata"}}},
 		{Protocol{3, 7, []string{"deletionVectors"}, []string{"deletionVectors"}}, "domainMetadata", Protocol{3, 7, []string{"deletionVectors"}, []string{"deletionVectors", "domainMetadata"}}},
 	} {
 		got, err := c.from.raise(strings.Fields(c.need))
 		if err != nil || fmt.Sprint(got) != fmt.Sprint(c.want) {
 			t.Errorf("%v + %s: %v, %v; want %v", c.from, c.need, got, err, c.want)
 		}
-		if err := checkUpgrade(&c.from, &got); err != nil {
+		if err := errors.Join(checkUpgrade(&c.from, &got), checkRead(&got)); err != nil {
 			t.Errorf("%v + %s is no upgrade: %v", c.from, c.need, err)
 		}
 	}

@@ -118,14 +118,16 @@ func parseParquet(src *checkpointSource, light bool, use func(*actions) error) (
 }
 
 // readRowGroup takes the actions out of a row group. Leaves that hold nothing in it are not looked at: most rows
-// are files, and most fields of files are absent. The text of actions lies in the batches of the leaves: flush takes what there
+// are files, and most fields of files are absent. A protocol is read whole: its empty lists, which statistics count as nulls,
+// are not missing. The text of actions lies in the batches of the leaves: flush takes what there
 // is before the next ones are read.
 func readRowGroup(src *checkpointSource, f *file.Reader, mem memory.Allocator, group int, columns []*parquetColumn, readers []func() error, flush func() error) error {
 	rg := f.RowGroup(group)
 	active := make([][]*parquetLeaf, len(columns))
 	for i, c := range columns {
+		all := c.name == "protocol" && slices.ContainsFunc(c.leaves, func(l *parquetLeaf) bool { return l.repeatDef == 0 && !holdsNothing(rg, l.index) })
 		for _, l := range c.leaves {
-			if holdsNothing(rg, l.index) {
+			if !all && holdsNothing(rg, l.index) {
 				l.absent()
 				continue
 			}

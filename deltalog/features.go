@@ -124,7 +124,7 @@ func (p Protocol) raise(need []string) (Protocol, error) {
 	}
 	out.MinWriterVersion, out.WriterFeatures = 7, want
 	if lists {
-		out.MinReaderVersion = 3
+		out.MinReaderVersion, out.ReaderFeatures = 3, []string{} // missing, it would say that nobody knows
 		for _, name := range want {
 			if featureOf(name).reader {
 				out.ReaderFeatures = append(out.ReaderFeatures, name)

@@ -24,6 +24,9 @@ func checkRead(p *Protocol) error {
 			}
 		}
 	}
+	if p.MinReaderVersion == 3 && p.ReaderFeatures == nil { // what such a table needs is not known
+		missing = append(missing, fmt.Sprintf("protocol (3,%d) without readerFeatures", p.MinWriterVersion))
+	}
 	if p.MinReaderVersion == 3 && p.MinWriterVersion < 7 {
 		missing = append(missing, fmt.Sprintf("protocol (3,%d): reader version 3 needs writer version 7", p.MinWriterVersion))
 	}

@@ -35,6 +35,8 @@ func TestFeatureGate(t *testing.T) {
 		{name: "reader 4", p: Protocol{4, 7, nil, nil}, read: "reader version 4", write: "reader version 4"},
 		{name: "writer 8", p: Protocol{1, 8, nil, nil}, write: "writer version 8"},
 		{name: "reader 3 with writer 2", p: Protocol{3, 2, nil, nil}, read: "(3,2)", write: "(3,2)"},
+		{name: "reader 3 without its list", p: Protocol{3, 7, nil, []string{}}, read: "without readerFeatures", write: "without readerFeatures"},
+		{name: "reader 3 with an empty list", p: Protocol{3, 7, []string{}, []string{}}},
 		{name: "constraint", p: Protocol{1, 3, nil, nil}, conf: map[string]string{"delta.constraints.pos": "c > 0"}, write: "pos"},
 		{name: "invariant", p: Protocol{1, 2, nil, nil}, s: schema(`{"delta.invariants":"{}"}`), write: "invariant of column c"},
 		{name: "generated", p: Protocol{1, 4, nil, nil}, s: schema(`{"delta.generationExpression":"x"}`), write: "generated column c"},
@@ -75,6 +77,19 @@ func TestUnsupportedTableIsRefusedBeforeReplay(t *testing.T) {
 	putLog(t, store, map[Version]string{2: protocolLine})
 	if s := loadAll(t, store); s.NumFiles() != 1 {
 		t.Fatal("not readable after the feature was dropped")
+	}
+}
+
+// At reader version 3 a list that is missing says nothing of what the data needs, and an empty one that it needs nothing (I8).
+func TestMissingReaderFeaturesAreRefused(t *testing.T) {
+	for list, refused := range map[string]bool{`"readerFeatures":[],`: false, `"readerFeatures":null,`: true, ``: true} {
+		store := mem.New()
+		putLog(t, store, map[Version]string{0: `{"protocol":{"minReaderVersion":3,"minWriterVersion":7,` + list + `"writerFeatures":[]}}` + "\n" + metadataLine})
+		_, err := Open(t.Context(), store, Config{})
+		var u *UnsupportedError
+		if errors.As(err, &u) != refused || refused != (err != nil) {
+			t.Errorf("%q: %v", list, err)
+		}
 	}
 }
 
