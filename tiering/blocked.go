@@ -72,22 +72,31 @@ func (s *session) goBack() {
 			wait = waiting{at: b.at}
 		}
 		wait.tries++
-		s.waits[b.partition] = wait
 		pause := s.t.cfg.pause(wait.tries)
-		m.gen = s.fetch.back(b.partition, b.at, pause)
+		gen, ok := s.fetch.back(b.partition, b.at, pause)
+		if !ok {
+			s.stranded = b.err
+			continue
+		}
+		s.waits[b.partition] = wait
+		m.gen = gen
 		s.parts[b.partition] = m
 		s.t.stats.retried()
 		s.t.cfg.Logger.Warn("a partition waits for a record that cannot be read yet; what is before it is committed", "try", wait.tries, "pause", pause, "error", b.err)
 	}
 }
 
-// back moves the position of a partition back, to be read again after a pause, and gives its new stamp.
-func (f *fetcher) back(partition int32, at record.Offset, pause time.Duration) uint64 {
+// back moves the position of a partition back, to be read again after a pause, and gives its new stamp; false when all had been
+// fetched, so that nobody reads it again.
+func (f *fetcher) back(partition int32, at record.Offset, pause time.Duration) (gen uint64, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.ended {
+		return 0, false
+	}
 	f.gen++
 	if pos := f.pos[partition]; pos != nil {
 		pos.gen, pos.next, pos.after = f.gen, at, time.Now().Add(pause)
 	}
-	return f.gen
+	return f.gen, true
 }

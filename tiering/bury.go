@@ -19,9 +19,9 @@ import (
 
 // Dead letters are committed before the rows around them, in a commit of another table. When the rows' commit
 // does not follow (a crash, a refusal), the dead letter table holds letters of offsets that are not decided, and
-// the next try may judge these records otherwise, by a new schema or format. So each commit first adds the letters that are
-// missing, and takes those of records that are rows now out when the rows are in: an offset is never without both (I7), and
-// whoever comes next takes out what is left of letters whose records are rows (settle.go), so that none stays both (I3).
+// the next try may judge these records otherwise, by a new schema or format. So each commit first makes the dead
+// letter table say of its ranges exactly what it says itself: letters that are missing are added, letters of
+// records that are rows now are taken out. An offset is then never both, nor neither (I3, I7).
 //
 // The txn of the dead letter table is the last offset that ever had a letter. In the normal case it lies below
 // the ranges and nothing is read. It also makes two writers of a partition meet: one of two commits is refused.
@@ -66,18 +66,12 @@ func (s *session) tryBury(ctx context.Context, all *output) error {
 	if err != nil || tab == nil {
 		return err
 	}
-	if snap, err = s.settle(ctx, tab, snap, all.ranges); err != nil {
-		return err
-	}
 	have, err := s.t.letters(ctx, tab, snap, all.ranges)
 	if err != nil {
 		return fmt.Errorf("read dead letters: %w", err)
 	}
 	all.lost = withoutPlaces(all.passed, have) // a letter of a record that the log has lost since is all there is of it
 	missing, gone := compareLetters(all, have)
-	if !s.bare { // else nobody could find out later which of them are rows
-		all.gone, gone = gone, nil
-	}
 	if len(missing) == 0 && len(gone) == 0 {
 		return nil
 	}
@@ -86,7 +80,7 @@ func (s *session) tryBury(ctx context.Context, all *output) error {
 	}
 	c := deltalog.Commit{
 		ReadVersion: snap.Version(), Incarnation: snap.Metadata().ID, Operation: "STREAMING UPDATE", BlindAppend: len(gone) == 0,
-		Parameters: map[string]string{"outputMode": "Append", "queryId": s.t.cfg.App}, Txns: append(s.t.deadTxns(snap, missing, gone), s.judgeTxns(missing, all.ranges)...),
+		Parameters: map[string]string{"outputMode": "Append", "queryId": s.t.cfg.App}, Txns: s.t.deadTxns(snap, missing, gone),
 	}
 	if len(gone) > 0 {
 		if err := s.t.exhume(ctx, tab, snap, gone, &c); err != nil {

@@ -40,10 +40,11 @@ type fetcher struct {
 	s   *session
 	out chan []chunk // closed when the ends are reached (UntilEnd)
 
-	mu   sync.Mutex
-	pos  map[int32]*position
-	gen  uint64 // of the newest position
-	wake chan struct{}
+	mu    sync.Mutex
+	pos   map[int32]*position
+	gen   uint64 // of the newest position
+	ended bool   // all ends are reached (UntilEnd): positions move no more
+	wake  chan struct{}
 }
 
 type position struct {
@@ -162,6 +163,7 @@ func (f *fetcher) ranges() (ranges []broker.FetchRange, left int, wait time.Dura
 		ranges = append(ranges, broker.FetchRange{TP: f.s.t.tp(p), From: pos.next})
 	}
 	if len(ranges) == 0 {
+		f.ended = left == 0 && f.s.t.cfg.UntilEnd
 		return nil, left, wait
 	}
 	slices.SortFunc(ranges, func(a, b broker.FetchRange) int { return int(a.TP.Partition - b.TP.Partition) })

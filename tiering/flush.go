@@ -73,9 +73,6 @@ func (s *session) flush(ctx context.Context, outs []*output) (ranges []committer
 		if stale(err) {
 			s.t.stats.conflicted()
 		}
-		if filled, ok := errors.AsType[*committer.FilledByError](err); ok {
-			s.leaveTo(ctx, filled, all)
-		}
 		return nil, err
 	}
 	trace.Version = version
@@ -85,10 +82,7 @@ func (s *session) flush(ctx context.Context, outs []*output) (ranges []committer
 	}
 	s.t.cfg.Logger.Debug("committed", "topic", s.t.cfg.Topic, "version", version, "rows", all.rows,
 		"files", len(adds), "dead_letters", len(all.dead), "took", time.Since(start))
-	before = time.Now()
-	err = s.buried(ctx, all, version >= 0)
-	trace.Letters.add(before)
-	return all.ranges, err
+	return all.ranges, nil
 }
 
 // merge puts what the workers gave together, in the order of partitions.

@@ -188,8 +188,9 @@ func (s *session) finish(stop context.Context) error {
 			return s.ctx.Err()
 		}
 	}
-	if stands := s.takeBlocks(); len(stands) > 0 && stop.Err() == nil {
-		return stands[0].err // its partition is not at the end: the next session reads on
+	s.goBack() // workers may have met more since the loop ended
+	if stop.Err() == nil {
+		return s.stranded // its partition is not at the end: the next session reads on
 	}
 	return nil
 }

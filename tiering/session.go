@@ -29,8 +29,6 @@ type session struct {
 	workers []*worker
 
 	snap         *deltalog.Snapshot // whose schema the files are written for
-	judge        int64              // see settle.go
-	judges       map[int32]int64    // whose letters were looked at
 	incarnation  string
 	schemaString string
 	schema       *arrow.Schema // of data files
@@ -69,6 +67,7 @@ type session struct {
 	want     bool // a commit is due
 	replies  chan *output
 	waits    map[int32]waiting // partitions that stood before a record
+	stranded error             // of a record that the fetcher did not wait for
 	age      *time.Timer
 }
 
@@ -88,7 +87,6 @@ func (t *Tierer) newSession(ctx context.Context) (*session, error) {
 	}
 	s := &session{
 		t: t, snap: snap, incarnation: snap.Metadata().ID, schemaString: snap.Metadata().SchemaString, bare: !t.cfg.Table.Names.Ordered(),
-		judge: newJudge(), judges: map[int32]int64{},
 		budget:     newBudget(t.cfg.MemoryBudget / 4),
 		fetchBytes: min(maxFetch, t.cfg.MemoryBudget/32),
 		spillAt:    t.cfg.MemoryBudget / 8 / int64(t.cfg.Workers),
@@ -232,9 +230,6 @@ func (s *session) run(stop context.Context) (err error) {
 	}()
 	s.t.stats.began(s.budget)
 	if err := s.joinAll(stop); err != nil {
-		return err
-	}
-	if err := s.settleAll(stop); err != nil {
 		return err
 	}
 	fetchCtx, stopFetch := context.WithCancel(s.ctx)

@@ -22,7 +22,6 @@ type output struct {
 	files   []*table.FileWriter // not closed yet
 	rest    []piece             // what goes to the shared file
 	dead    []deadLetter
-	gone    []place           // letters to take out when the rows are in, sorted
 	passed  []committer.Range // ranges that the log has lost
 	lost    []committer.Range // what of them has no dead letter either
 	rows    int64
