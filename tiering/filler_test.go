@@ -90,3 +90,51 @@ func TestNoLetterOfFencedApplication(t *testing.T) {
 		})
 	}
 }
+
+// An application that loses the table between its letters and its rows leaves its letters: the one that has taken over may have
+// letters of the same records, and no record is ever without a letter or a row (I7).
+func TestLettersOfTwoFillers(t *testing.T) {
+	r := newRig(t, 1)
+	r.log.append(t, 0, record.None, []byte(`{"n":0}`), []byte("bad"))
+	one, two := *r, *r
+	one.cfg.App, two.cfg.App = "job1", "job2"
+	var first sync.Once
+	r.store.SetHook(func(_ context.Context, c mem.Call) mem.Fault {
+		if c.Op == mem.OpPutIfAbsent {
+			done := false
+			first.Do(func() { done = true })
+			if done { // outside of first: job2 commits too
+				two.giveTo("job2")
+				two.mustRun()
+			}
+		}
+		return mem.Fault{}
+	})
+	var filled *committer.FilledByError
+	if _, err := one.run(t.Context()); !errors.As(err, &filled) {
+		t.Errorf("run = %v, want a FilledByError", err)
+	}
+	r.store.SetHook(nil)
+	two.mustRun()
+	if got := scanned(t, r.store, "_offset"); !slices.Equal(got, []string{"0"}) {
+		t.Errorf("rows %v, want offset 0", got)
+	}
+	letters, err := deltalog.Open(t.Context(), r.dead, deltalog.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer letters.Close()
+	snap, err := letters.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for add := range snap.Files() {
+		for _, row := range fileRows(t, r.dead, add.Path) {
+			got = append(got, row["_offset"])
+		}
+	}
+	if !slices.Contains(got, "1") {
+		t.Errorf("letters %v, want offset 1 among them", got)
+	}
+}
