@@ -1,6 +1,7 @@
 package reprocess
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,6 +96,9 @@ func (s *stream) Bounds(ctx context.Context, tp record.TopicPartition) (broker.B
 	return b, err
 }
 
+// leastShare is what a partition gives at least of an answer that many share.
+const leastShare = 64 << 10
+
 // Fetch implements broker.Source. It waits only when everything asked for is at the end of the log.
 func (s *stream) Fetch(ctx context.Context, ranges []broker.FetchRange, opts broker.FetchOptions) ([]broker.Fetched, error) {
 	out := make([]broker.Fetched, len(ranges))
@@ -105,6 +109,10 @@ func (s *stream) Fetch(ctx context.Context, ranges []broker.FetchRange, opts bro
 		if !ok || r.From >= end {
 			tail, at = append(tail, r), append(at, i)
 			continue
+		}
+		if opts.MaxBytes > 0 { // all of them are in the answer
+			share := max(opts.MaxBytes/len(ranges), leastShare)
+			r.MaxBytes = min(cmp.Or(r.MaxBytes, share), share)
 		}
 		out[i] = s.fetchLake(ctx, r, end)
 	}
