@@ -78,7 +78,7 @@ func (s *scan) open(ctx context.Context, u *unit) (f *fileScan, err error) {
 	if size <= 0 {
 		info, err := store.Head(ctx, objKey)
 		if err != nil {
-			return nil, err
+			return nil, notAsLogged(ctx, store, objKey, u.add, err)
 		}
 		size = info.Size
 	}
@@ -90,7 +90,7 @@ func (s *scan) open(ctx context.Context, u *unit) (f *fileScan, err error) {
 	}
 	pq, err := file.NewParquetReader(at, file.WithReadProps(props), file.WithMetadata(u.footer))
 	if err != nil {
-		return nil, err
+		return nil, notAsLogged(ctx, store, objKey, u.add, err)
 	}
 	plainTypes(pq)
 	fr, err := pqarrow.NewFileReader(pq, pqarrow.ArrowReadProperties{BatchSize: int64(s.opts.BatchRows)}, recycled)
@@ -107,6 +107,18 @@ func (s *scan) open(ctx context.Context, u *unit) (f *fileScan, err error) {
 	}
 	f = &fileScan{s: s, ctx: ctx, u: u, pq: pq, fr: fr, source: at, streamed: streamed, calendar: ourparquet.CalendarOf(pq.MetaData())}
 	return f, f.bind()
+}
+
+// notAsLogged says why a data file cannot be opened, if that is because it is not there, or not as long as the log says.
+func notAsLogged(ctx context.Context, store objstore.Store, key string, add *deltalog.Add, err error) error {
+	info, herr := store.Head(ctx, key)
+	switch {
+	case errors.Is(herr, objstore.ErrNotFound):
+		return fmt.Errorf("the table's log names it, with %d bytes, but it is not in the store: %w", add.Size, herr)
+	case herr == nil && add.Size > 0 && info.Size != add.Size:
+		return fmt.Errorf("it has %d bytes, the table's log says %d: %w", info.Size, add.Size, err)
+	}
+	return err
 }
 
 // plainTypes makes the Parquet library forget the Arrow schema that some writers leave in a file: large strings,

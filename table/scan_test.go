@@ -393,6 +393,45 @@ func TestScanStoreFailure(t *testing.T) {
 	}
 }
 
+// A data file that is not as long as the log says, or not there, is told by its path and by what the log has (I4).
+func TestDataFileIsNotAsLogged(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(t *testing.T, store *mem.Store, path string, b []byte)
+		want   string
+	}{
+		"cut": {func(t *testing.T, s *mem.Store, path string, b []byte) { overwrite(t, s, path, b[:5]) }, "it has 5 bytes, the table's log says %d"},
+		"longer": {func(t *testing.T, s *mem.Store, path string, b []byte) {
+			overwrite(t, s, path, append([]byte{0}, b...))
+		}, "the table's log says %d"},
+		"empty":   {func(t *testing.T, s *mem.Store, path string, b []byte) { overwrite(t, s, path, nil) }, "it has 0 bytes, the table's log says %d"},
+		"missing": {func(t *testing.T, s *mem.Store, path string, b []byte) { _ = s.Delete(t.Context(), path) }, "the table's log names it, with %d bytes, but it is not in the store"},
+	} {
+		store := mem.New()
+		tb, err := Create(t.Context(), store, payload, Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		snap := commit(t, tb, writeFile(t, tb, []row{{key{0, 1}, "a"}}, WriterOptions{}))
+		path := firstPath(snap)
+		b, err := store.Get(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf(c.want, len(b))
+		c.change(t, store, path, b)
+		if _, err := tryScan(t.Context(), tb, snap, ScanOptions{}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func overwrite(t *testing.T, store *mem.Store, path string, b []byte) {
+	t.Helper()
+	if err := store.Put(t.Context(), path, b); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func firstPath(snap *deltalog.Snapshot) string {
 	for a := range snap.Files() {
 		return a.Path
