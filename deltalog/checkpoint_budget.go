@@ -10,8 +10,12 @@ import (
 // A few bytes of Parquet can stand for any number. What the columns of a checkpoint file take at a time has one limit for all
 // of them, and so has the text that is left of it.
 const (
-	// mostUnfolded bounds the memory of the pages, dictionaries and batches of all columns, beyond the bytes of the file.
+	// mostUnfolded bounds the memory of the pages, dictionaries and batches of all columns, beyond packedRatio times the bytes of
+	// the file and, as a table of many columns has bounds of each, leafUnfolds for each column, of which wideUnfolds bounds the sum.
 	mostUnfolded = 256 << 20
+	packedRatio  = 4
+	leafUnfolds  = 512 << 10 // a page, what of the chunk is read ahead, a batch
+	wideUnfolds  = 2 << 30
 	// mostText bounds what the files of a checkpoint keep, where that is also more than mostTextRatio times its size.
 	mostText      = 256 << 20
 	mostTextRatio = 256
@@ -35,9 +39,9 @@ const (
 	spareBytes = 4 << 20
 )
 
-// begin starts a row group in a file of the given size: whatever was there for another one is garbage.
-func (u *unfolding) begin(size int64) {
-	u.all = mostUnfolded + size
+// begin starts a row group with so many columns in a file of the given size: whatever was there for another one is garbage.
+func (u *unfolding) begin(size int64, leaves int) {
+	u.all = mostUnfolded + packedRatio*size + min(int64(leaves)*leafUnfolds, wideUnfolds)
 	u.left = u.all
 }
 

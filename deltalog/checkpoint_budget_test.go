@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/compress"
 	"github.com/apache/arrow-go/v18/parquet/file"
@@ -107,6 +108,34 @@ func TestColumnsUnfoldWithinOneLimit(t *testing.T) {
 		}
 		if !c.fits && !errors.Is(err, errUnfolds) {
 			t.Errorf("%s: %d columns of %d MiB in a file of %d bytes: %v", c.codec, c.columns, len(long)>>20, len(b), err)
+		}
+	}
+}
+
+// nothing is an allocator that counts on nobody to use its memory.
+type nothing struct{ memory.Allocator }
+
+func (nothing) Allocate(int) []byte { return nil }
+
+// A table of many columns has bounds of each in its checkpoints, which its readers hold a page of at a time; what a footer with
+// any number of columns makes of that has an end (I8).
+func TestManyColumnsUnfold(t *testing.T) {
+	for _, c := range []struct {
+		leaves int
+		size   int64
+		fits   bool
+	}{{1200, 120 << 20, true}, {1200, 1 << 20, true}, {100_000, 1 << 20, false}, {10, 1 << 20, true}} {
+		u := &unfolding{Allocator: nothing{}}
+		u.begin(c.size, c.leaves)
+		fits := func() (fits bool) {
+			defer func() { fits = recover() == nil }()
+			for range c.leaves { // measured: 511 MiB for 1,200 columns of 32,768 rows
+				u.Allocate(440 << 10)
+			}
+			return
+		}()
+		if fits != c.fits {
+			t.Errorf("%+v: fits %v", c, fits)
 		}
 	}
 }

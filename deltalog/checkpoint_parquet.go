@@ -67,7 +67,7 @@ func parseParquet(src *checkpointSource, light bool, use func(*actions) error) (
 		}
 	}()
 	mem := &unfolding{Allocator: memory.DefaultAllocator}
-	mem.begin(src.size)
+	mem.begin(src.size, 0)
 	props := parquet.NewReaderProperties(mem)
 	// What is near is read column by column in small pieces; elsewhere each read costs a round trip, so that chunks come whole.
 	props.BufferedStreamEnabled, props.BufferSize = src.into != nil, nearPiece
@@ -85,8 +85,9 @@ func parseParquet(src *checkpointSource, light bool, use func(*actions) error) (
 	}
 	a := &actions{expected: int(min(f.NumRows(), src.size/32))} // a footer may claim any number
 	in := newInterner()
-	readers := make([]func() error, len(columns))
+	readers, leaves := make([]func() error, len(columns)), 0
 	for i, c := range columns {
+		leaves += len(c.leaves)
 		readers[i] = a.rowReader(c, in)
 	}
 	kept := int64(0)
@@ -106,7 +107,7 @@ func parseParquet(src *checkpointSource, light bool, use func(*actions) error) (
 		}
 	}()
 	for g := range f.NumRowGroups() {
-		mem.begin(src.size)
+		mem.begin(src.size, leaves)
 		if err := readRowGroup(src, f, mem, g, columns, readers, flush); err != nil {
 			return err
 		}
