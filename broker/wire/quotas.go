@@ -43,6 +43,7 @@ type quotaEntity struct {
 type quotas struct {
 	settings *settings
 	kept     *held
+	metered  *held // of meters alone, as who connects makes them: nobody starves what is kept
 	now      func() time.Time
 
 	mu     sync.Mutex
@@ -62,8 +63,8 @@ type meter struct {
 	at    time.Time
 }
 
-func newQuotas(st *settings, kept *held) *quotas {
-	return &quotas{settings: st, kept: kept, now: time.Now, set: map[quotaEntity]map[string]float64{}, meters: map[meterKey]*meter{}}
+func newQuotas(st *settings, kept, metered *held) *quotas {
+	return &quotas{settings: st, kept: kept, metered: metered, now: time.Now, set: map[quotaEntity]map[string]float64{}, meters: map[meterKey]*meter{}}
 }
 
 // replay takes a record of the settings.
@@ -222,10 +223,10 @@ func (q *quotas) charge(r *request, name string, bytes int) time.Duration {
 	now := q.now()
 	m := q.meters[k]
 	if m == nil {
-		if len(q.meters) >= maxMeters && !q.makeRoom(now) || !q.kept.take(k.cost()) {
+		if !q.admit(k, now) {
 			k.user, k.client = "", "" // clients that nobody knew before share one
 			if m = q.meters[k]; m == nil {
-				q.kept.add(k.cost()) // there are as few of these as there are quotas
+				q.metered.add(k.cost()) // there are as few of these as there are quotas
 			}
 		}
 		if m == nil {
@@ -242,16 +243,24 @@ func (q *quotas) charge(r *request, name string, bytes int) time.Duration {
 	return time.Duration(min(over/rate, maxThrottle.Seconds()) * float64(time.Second)) // bounded first: else it overflows
 }
 
+// admit takes the memory of one more meter, that of idle ones if there is no other.
+func (q *quotas) admit(k meterKey, now time.Time) bool {
+	if len(q.meters) < maxMeters && q.metered.take(k.cost()) {
+		return true
+	}
+	q.makeRoom(now)
+	return len(q.meters) < maxMeters && q.metered.take(k.cost())
+}
+
 // makeRoom forgets those who have sent and read nothing for a while.
-func (q *quotas) makeRoom(now time.Time) bool {
+func (q *quotas) makeRoom(now time.Time) {
 	maps.DeleteFunc(q.meters, func(k meterKey, m *meter) bool {
 		idle := now.Sub(m.at) > maxThrottle
 		if idle {
-			q.kept.add(-k.cost())
+			q.metered.add(-k.cost())
 		}
 		return idle
 	})
-	return len(q.meters) < maxMeters
 }
 
 // Names of the parts of an entity.

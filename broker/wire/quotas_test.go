@@ -88,6 +88,34 @@ func TestQuotaOrder(t *testing.T) {
 	}
 }
 
+// Clients with long names of their own fill the memory of meters, and nothing else; who is idle makes room for others (I8).
+func TestMetersHaveMemoryOfTheirOwn(t *testing.T) {
+	kept, metered := &held{limit: 1 << 20}, &held{limit: 256 << 10}
+	q := newQuotas(nil, kept, metered)
+	now := time.Now()
+	q.now = func() time.Time { return now }
+	q.set[quotaEntity{Client: quotaName{Rest: true}}] = map[string]float64{produceQuota: 1000}
+	charge := func(i int) {
+		q.charge(&request{proof: &proof{principal: "User:ann"}, clientID: fmt.Sprintf("%d%032000d", i, 0)}, produceQuota, 1)
+	}
+	for round := range 3 {
+		for i := range 100 {
+			charge(100*round + i)
+		}
+		if n, used := len(q.meters), metered.used.Load(); n < 7 || n > 9 || used > metered.limit+1<<10 || kept.used.Load() != 0 {
+			t.Fatalf("round %d: %d meters of %d bytes, %d bytes of what is kept", round, n, used, kept.used.Load())
+		}
+		now = now.Add(2 * maxThrottle)
+		charge(1000 + round)
+		if n := len(q.meters); n > 8 {
+			charge(2000 + round) // only a full memory makes room
+		}
+		if own := q.meters[meterKey{client: fmt.Sprintf("%d%032000d", 1000+round, 0), of: quotaEntity{Client: quotaName{Rest: true}}, quota: produceQuota}]; own == nil {
+			t.Fatalf("round %d: a new client shares its meter beside idle ones", round)
+		}
+	}
+}
+
 // A producer and a consumer over their quota are slowed down, told so, and lose nothing; what is set is described,
 // kept over a restart, and removed.
 func TestQuotas(t *testing.T) {

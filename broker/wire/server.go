@@ -133,7 +133,7 @@ func (s *Server) loadState(ctx context.Context) error {
 	cfg := s.cfg
 	s.table = buildTable(cfg.Log)
 	s.topics = &topicCache{log: cfg.Log, maxAge: time.Second}
-	kept := &held{limit: cfg.stateMemory() / 4 * 3}
+	kept := &held{limit: cfg.stateMemory() / 16 * 11} // beside fetch sessions, and meters of quotas
 	s.offsets = newOffsetStore(cfg.Log, kept)
 	if err := s.offsets.load(ctx); err != nil {
 		return fmt.Errorf("load committed offsets: %w", err)

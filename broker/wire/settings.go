@@ -70,7 +70,7 @@ func (s *Server) loadSettings(ctx context.Context, kept *held) error {
 	st := newSettings(s.log)
 	rules := newAccess(s.cfg.Access, st, kept)
 	take, done := rules.replay()
-	s.quotas = newQuotas(st, kept)
+	s.quotas = newQuotas(st, kept, &held{limit: s.cfg.stateMemory() / 16})
 	s.tuned = newTunedGroups(st, kept)
 	s.credentials = newCredentials(st, s.cfg.Users, kept)
 	kinds := map[string]func(what, value []byte) error{settingACL: take, settingQuota: s.quotas.replay, settingCredential: s.credentials.replay,
