@@ -104,7 +104,8 @@ func NeedTopics(routes []Route) bool {
 }
 
 // Expand gives the streams of routes. Kafka's own topics, whose names begin with __, match no pattern. Two streams that
-// would write the same position of one table are an error: each would take the other's records for its own.
+// would write the same position of one table are an error: each would take the other's records for its own. So are two of
+// one topic and table: each record would be there twice (I3).
 func Expand(routes []Route, topics []string) ([]Stream, error) {
 	var out []Stream
 	for i := range routes {
@@ -127,9 +128,13 @@ func Expand(routes []Route, topics []string) ([]Stream, error) {
 			out = append(out, s)
 		}
 	}
-	byPosition, byTable := map[[2]string]*Stream{}, map[string]int{}
+	byPosition, byName, byTable := map[[2]string]*Stream{}, map[string]*Stream{}, map[string]int{}
 	for i := range out {
 		s := &out[i]
+		if other := byName[s.Name()]; other != nil {
+			return nil, fmt.Errorf("topic %s fills table %s twice, as app %s and as app %s: each record would be there twice", s.Topic, s.Route.Table, other.Route.App, s.Route.App)
+		}
+		byName[s.Name()] = s
 		at := [2]string{s.Route.Table, s.Route.App}
 		if other := byPosition[at]; other != nil {
 			return nil, fmt.Errorf("topics %s and %s both fill table %s as app %s: give each an app of its own", other.Topic, s.Topic, s.Route.Table, s.Route.App)

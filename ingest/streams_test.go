@@ -82,4 +82,10 @@ func TestRoutesRefused(t *testing.T) {
 	if _, err := Expand(rs, nil); err == nil || !strings.Contains(err.Error(), "app of its own") {
 		t.Errorf("two topics under one app: %v", err)
 	}
+	if rs, err = routes(t, "streams: [{topics: [a], table: x, app: one}, {pattern: 'a|b', table: x}]"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Expand(rs, []string{"a", "b"}); err == nil || !strings.Contains(err.Error(), "twice") {
+		t.Errorf("one topic under two apps: %v (I3)", err)
+	}
 }
