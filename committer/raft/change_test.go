@@ -517,7 +517,8 @@ func (c *counting) GetRange(ctx context.Context, key string, off, n int64) ([]by
 func TestStagedMemory(t *testing.T) {
 	store := &counting{Store: mem.New(), wait: make(chan struct{})}
 	newTable(t, store)
-	c := newCluster(t, 1, store, nil)
+	// The last of the twelve waits for the others, which a slow machine under the race detector needs a minute for.
+	c := newCluster(t, 1, store, func(cfg *raft.Config) { cfg.StoreLimit = time.Hour })
 	if err := write(t.Context(), c.client(nil).Table(location), 9, 1); err != nil {
 		t.Fatal(err)
 	}
