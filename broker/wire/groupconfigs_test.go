@@ -167,6 +167,11 @@ func TestGroupSettingsAreHonoured(t *testing.T) {
 			return &simMember{c: c, w: w, id: id, names: []string{"a"}, owned: partitionSet{}}
 		}
 		first, second := member("1"), member("2")
+		members := func() int {
+			c.mu.Lock() // timers of sessions run beside
+			defer c.mu.Unlock()
+			return c.memberCount("g")
+		}
 		beat := func(m *simMember) int32 {
 			resp := m.beat(true)
 			m.take(resp)
@@ -197,12 +202,12 @@ func TestGroupSettingsAreHonoured(t *testing.T) {
 			t.Fatalf("%d partitions, want 2", len(first.owned))
 		}
 		<-time.After(49 * time.Second)
-		if n := c.memberCount("g"); n != 2 {
+		if n := members(); n != 2 {
 			t.Fatalf("%d members after 49 s, want 2", n)
 		}
 		<-time.After(2 * time.Second)
 		synctest.Wait()
-		if n := c.memberCount("g"); n != 0 {
+		if n := members(); n != 0 {
 			t.Fatalf("%d members after 51 s, want none", n)
 		}
 	})
