@@ -39,7 +39,7 @@ func TestValuesLeaveSystemColumnsAlone(t *testing.T) {
 		r := newRig(t, 1)
 		r.partitioned(nil, nullable("i", arrow.PrimitiveTypes.Int32))
 		r.cfg.Evolve, r.cfg.Widen = true, true
-		r.log.append(t, 0, record.None, []byte(`{"i":1}`), []byte(`{"i":5000000000,"fresh":1,"_partition":5000000000,"_offset":"x","_headers":[{"zz":"1"}]}`))
+		r.log.append(t, 0, record.None, []byte(`{"i":1}`), []byte(`{"i":5000000000,"fresh":1,"_partition":5000000000,"_offset":"x","_topic":"x","_headers":[{"zz":"1"}]}`))
 		r.leftAlone(systemColumns + "i:long,fresh:long>")
 	})
 }

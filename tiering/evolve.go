@@ -231,7 +231,9 @@ func (m *merger) fields(have, more *deltalog.StructType, path string) *deltalog.
 // would take what no other column takes, and those of system columns, also in a table that has none, are none for a column that a
 // record asks for.
 func (m *merger) fit(name string, top bool) bool {
-	if top && table.DefaultNames().HasFold(name) {
+	ours := table.DefaultNames()
+	ours.Topic = table.TopicColumn
+	if top && ours.HasFold(name) {
 		return false
 	}
 	if top && slices.Contains([]string{"_change_type", "_commit_version", "_commit_timestamp", decode.RescuedColumn}, name) {

@@ -158,14 +158,14 @@ func TestStopInAnOutage(t *testing.T) {
 // A bounded run reads on when it has fetched all and a record cannot be judged, whoever hears of which first: it ends well at the
 // end only (I7).
 func TestBoundedRunInAnOutage(t *testing.T) {
-	for range 100 {
+	for i := range 100 {
 		r := newRig(t, 1)
 		var down atomic.Bool
 		var met atomic.Int64
 		down.Store(true)
 		r.cfg.NewDecoder = func(payload *arrow.Schema) (decode.Decoder, error) {
 			d, err := decode.ForTable(payload)
-			return unknown{d, &down, &met, 2}, err
+			return unknown{d, &down, &met, int64(2 + i%2)}, err
 		}
 		r.log.append(t, 0, record.None, []byte(`{"n":1}`), []byte(`{"s":"new schema"}`))
 		r.mustRun()

@@ -27,16 +27,10 @@ func (s *Server) alterConfigs(r *request) (kmsg.Response, error) {
 		}
 		changes = append(changes, ch)
 	}
-	bad := twice(changes)
-	for _, ch := range changes {
+	s.changeConfigs(r, changes, func(ch configChange, code int16, message *string) {
 		o := kmsg.NewAlterConfigsResponseResource()
-		o.ResourceType, o.ResourceName = ch.kind, ch.name
-		code, err := codeInvalidRequest, bad
-		if bad == nil {
-			code, err = s.changeConfig(r, ch)
-		}
-		o.ErrorCode, o.ErrorMessage = code, msgOf(err)
+		o.ResourceType, o.ResourceName, o.ErrorCode, o.ErrorMessage = ch.kind, ch.name, code, message
 		resp.Resources = append(resp.Resources, o)
-	}
+	})
 	return resp, nil
 }

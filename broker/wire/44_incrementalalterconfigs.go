@@ -19,16 +19,10 @@ func (s *Server) incrementalAlterConfigs(r *request) (kmsg.Response, error) {
 	for _, rr := range req.Resources {
 		changes = append(changes, configChange{kind: rr.ResourceType, name: rr.ResourceName, ops: rr.Configs, dry: req.ValidateOnly})
 	}
-	bad := twice(changes)
-	for _, ch := range changes {
+	s.changeConfigs(r, changes, func(ch configChange, code int16, message *string) {
 		o := kmsg.NewIncrementalAlterConfigsResponseResource()
-		o.ResourceType, o.ResourceName = ch.kind, ch.name
-		code, err := codeInvalidRequest, bad
-		if bad == nil {
-			code, err = s.changeConfig(r, ch)
-		}
-		o.ErrorCode, o.ErrorMessage = code, msgOf(err)
+		o.ResourceType, o.ResourceName, o.ErrorCode, o.ErrorMessage = ch.kind, ch.name, code, message
 		resp.Resources = append(resp.Resources, o)
-	}
+	})
 	return resp, nil
 }

@@ -55,6 +55,18 @@ func kindName(kind kmsg.ConfigResourceType) string {
 	return strings.ToLower(kind.String())
 }
 
+// changeConfigs makes the changes of a request and answers each of them. None is made when a resource stands there twice.
+func (s *Server) changeConfigs(r *request, changes []configChange, answer func(ch configChange, code int16, message *string)) {
+	bad := twice(changes)
+	for _, ch := range changes {
+		code, err := codeInvalidRequest, bad
+		if bad == nil {
+			code, err = s.changeConfig(r, ch)
+		}
+		answer(ch, code, msgOf(err))
+	}
+}
+
 // changeConfig makes a change, or only checks it.
 func (s *Server) changeConfig(r *request, ch configChange) (int16, error) {
 	switch ch.kind {

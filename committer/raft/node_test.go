@@ -152,18 +152,25 @@ func write(ctx context.Context, tab committer.Committer, p int32, n int) error {
 	return nil
 }
 
-// check reads the table: every partition stands at n*10, every file is there once (I3).
-func check(t *testing.T, store objstore.Store, partitions, n int) deltalog.Version {
+// snapshot is the newest of the table.
+func snapshot(t *testing.T, store objstore.Store) *deltalog.Snapshot {
 	t.Helper()
 	log, err := deltalog.Open(t.Context(), store, deltalog.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer log.Close()
+	t.Cleanup(func() { log.Close() })
 	snap, err := log.Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+	return snap
+}
+
+// check reads the table: every partition stands at n*10, every file is there once (I3).
+func check(t *testing.T, store objstore.Store, partitions, n int) deltalog.Version {
+	t.Helper()
+	snap := snapshot(t, store)
 	for p := range partitions {
 		if v, _ := snap.Txn(fmt.Sprintf("app-%d", p)); v != int64(n)*10-1 {
 			t.Errorf("partition %d stands at %d", p, v+1)

@@ -107,7 +107,7 @@ func TestReplacedVersionIsSaidUntilAcknowledged(t *testing.T) {
 		t.Fatal(err)
 	}
 	replace(t, store, v)
-	change := deltalog.Commit{ReadVersion: v, Incarnation: tableID(t, store), Operation: "STREAMING UPDATE", Txns: []deltalog.Txn{{AppID: "app-7", Version: 4}}}
+	change := deltalog.Commit{ReadVersion: v, Incarnation: snapshot(t, store).Metadata().ID, Operation: "STREAMING UPDATE", Txns: []deltalog.Txn{{AppID: "app-7", Version: 4}}}
 	if _, err := cl.Table(location).Change(t.Context(), change); !errors.As(err, &replaced) || replaced.Version != v {
 		t.Fatalf("the second one: %v", err)
 	}
@@ -153,18 +153,4 @@ func TestReplacedVersionIsSaidOnceToOldWriters(t *testing.T) {
 		}
 		return
 	}
-}
-
-func tableID(t *testing.T, store objstore.Store) string {
-	t.Helper()
-	log, err := deltalog.Open(t.Context(), store, deltalog.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	snap, err := log.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return snap.Metadata().ID
 }
