@@ -20,11 +20,14 @@ func readerName() string {
 }
 
 // lose gives offsets up for messages between the anchor and d that are gone: as many as the running index says, at
-// least one. d is the next message then.
-func (st *stream) lose(d *wire.Delivery) error {
+// least one. d is the next message then. Nothing is lost that the table has by now: who is that far behind is sent there.
+func (st *stream) lose(ctx context.Context, d *wire.Delivery) error {
 	if st.b.Len() > 0 { // a batch under way ends before the loss: one that went over it would call its offsets empty (I4)
 		st.stash = d
 		return errBatchFirst
+	}
+	if err := st.overtaken(ctx); err != nil {
+		return err
 	}
 	n := int64(1)
 	const believable = 1 << 40
@@ -48,6 +51,16 @@ func (st *stream) lose(d *wire.Delivery) error {
 	clear(st.chunks)
 	st.stash = d
 	return errLost
+}
+
+// overtaken sends who is asked for what the table has by now to the table: its ledgers may be gone because the table has them,
+// and then nothing tells which offset the message has that comes.
+func (st *stream) overtaken(ctx context.Context) error {
+	end, ok, err := st.p.tableEnd(ctx)
+	if err != nil || !ok || end <= max(st.anchor.Offset+1, st.emit) {
+		return err
+	}
+	return st.p.inTable(st.emit, end)
 }
 
 // errBatchFirst ends a read before a loss, which the next one meets.

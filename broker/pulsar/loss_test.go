@@ -62,6 +62,45 @@ func TestBatchEndsBeforeALoss(t *testing.T) {
 	}
 }
 
+// Who stands below what the table has by now, and whose ledgers went because the table has them, is sent to the table, and no
+// offset is called lost or given to another message (I2, I4).
+func TestWhatATableHasIsNotLost(t *testing.T) {
+	b := pulsartest.Start(t)
+	b.Create(brokerName)
+	table := &rows{}
+	s := openTest(t, b, table)
+	b.Append(brokerName, 1, pulsartest.Message(0, "0"))
+	all := fetchAll(t, s, 0, 1)
+	b.Roll(brokerName, 1)
+	for i := range int64(2) {
+		b.Append(brokerName, 1, pulsartest.Message(1+i, fmt.Sprint(1+i)))
+	}
+	all = append(all, fetchAll(t, s, 1, 2)...)
+	table.mu.Lock()
+	table.list = all
+	table.mu.Unlock()
+	b.Trim(brokerName, 2) // as it may: the place before the end of the table is kept
+	b.Append(brokerName, 1, pulsartest.Message(3, "3"))
+	b.Disconnect()
+	for _, late := range []*Source{s, openTest(t, b, table)} { // one that had read all of it, and one that begins
+		for from := range record.Offset(3) {
+			rows, _, err := fetch(t, late, from)
+			var there *broker.OutOfRangeError
+			switch {
+			case err == nil: // a stream that found the place before it
+				if rows[0].place != all[from].place {
+					t.Errorf("offset %d is %+v, want %+v", from, rows[0].place, all[from].place)
+				}
+			case !errors.As(err, &there) || there.Bounds.Start != 3:
+				t.Errorf("offset %d: %v", from, err)
+			}
+		}
+		if got := fetchAll(t, late, 3, 1); got[0].value != "3" || got[0].place.Offset != 3 {
+			t.Errorf("behind the table came %+v", got)
+		}
+	}
+}
+
 // A stream that goes back for a chunk's beginning, with a batch under way or none, finds the last message that has an offset
 // again though one of its chunks is damaged this time, and nothing is given up. When that one does not come at all, the loss
 // is told behind the batch, once, and the entry that told of it comes next: no other comes twice (I1, I4).

@@ -114,6 +114,14 @@ func (p *partition) lost(from record.Offset) error {
 	return nil
 }
 
+// inTable says that offsets from one up to end are in the table, and no more in Pulsar.
+func (p *partition) inTable(from, end record.Offset) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.end = max(p.end, end)
+	return &broker.OutOfRangeError{TP: p.tp, Offset: from, Bounds: broker.Bounds{Start: end, Stable: p.end, End: p.end}}
+}
+
 // boundsFrom are the bounds for one who reads at from.
 func (p *partition) boundsFrom(from record.Offset) broker.Bounds {
 	p.mu.Lock()

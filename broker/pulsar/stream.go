@@ -244,7 +244,7 @@ func (st *stream) process(ctx context.Context, d *wire.Delivery, give bool) erro
 	case st.verify:
 		c := compareEntries(d.ID, st.anchor.First)
 		if c > 0 {
-			return st.lose(d)
+			return st.lose(ctx, d)
 		}
 		st.verify = c < 0
 	case st.at.Ledger >= 0 && compareEntries(d.ID, st.at) <= 0:
@@ -254,13 +254,18 @@ func (st *stream) process(ctx context.Context, d *wire.Delivery, give bool) erro
 		if ok, err := st.prove(ctx, d); err != nil {
 			return err
 		} else if !ok {
-			return st.lose(d)
+			return st.lose(ctx, d)
 		}
 		st.proven = n // they were sent before the proof
 	}
 	if d.Corrupt != nil && !st.catching && st.damaged != d.ID { // fetch it once more
 		st.damaged = d.ID
 		return fmt.Errorf("%w: %s of %s: %w", wire.ErrLost, d.ID, st.p.tp, d.Corrupt)
+	}
+	if st.anchor.Lost { // that d comes next is so because nothing behind the anchor went
+		if err := st.overtaken(ctx); err != nil {
+			return err
+		}
 	}
 	st.before, st.at = st.at, d.ID
 	if st.anchor.Offset < 0 && st.anchor.Lost {
@@ -284,11 +289,11 @@ func (st *stream) process(ctx context.Context, d *wire.Delivery, give bool) erro
 		}
 		e = whole
 	}
-	return st.count(d, e, place, give)
+	return st.count(ctx, d, e, place, give)
 }
 
 // count gives an entry its offsets. e is nil when it is damaged.
-func (st *stream) count(d *wire.Delivery, e *entry.Entry, place noted, give bool) error {
+func (st *stream) count(ctx context.Context, d *wire.Delivery, e *entry.Entry, place noted, give bool) error {
 	first, n := st.anchor.Offset+1, 1
 	if e != nil && e.Batched && !e.Encrypted {
 		n = e.Count
@@ -300,7 +305,7 @@ func (st *stream) count(d *wire.Delivery, e *entry.Entry, place noted, give bool
 			return nil
 		}
 		if c > 0 { // the anchor's first chunk was there, and its last is not
-			return st.lose(d)
+			return st.lose(ctx, d)
 		}
 		st.catching = false
 		first = st.anchor.Offset - record.Offset(max(st.anchor.ID.Batch, 0))
