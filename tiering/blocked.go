@@ -9,7 +9,7 @@ import (
 // A record may be out of reach for a while: its schema is in a registry that does not answer. Its partition waits then, and is
 // fetched again from that record after a pause; what came before it is committed as always, and so are the other partitions.
 // The pause grows while it is the same record. Each try is made by the worker of the partition: a registry that hangs, instead of
-// refusing, holds up the other partitions of that worker and the commit until its client gives up.
+// refusing, holds up the other partitions of that worker and the commit for as long as the format is patient (format.SetPatience).
 
 // blockedError says that a record cannot be judged yet.
 type blockedError struct {

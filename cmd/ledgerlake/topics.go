@@ -48,6 +48,10 @@ type topicPlan struct {
 	waits     func(what string) // hears what the making of the table waits for; may be nil
 }
 
+// registryPatience is how long one partition may keep a worker, and with it others, for a schema that the registry does not give: it waits
+// alone then, and asks again.
+const registryPatience = 2 * time.Second
+
 // openTable opens the table of a topic, or makes it when it is not there yet. It waits for a first record
 // when the columns are to be inferred, and says so; a bounded run gives tiering.ErrNoRecords instead.
 func (p *topicPlan) openTable(ctx context.Context) (*table.Table, string, error) {
@@ -251,6 +255,7 @@ func (p *topicPlan) tierer(ctx context.Context, t *table.Table, format string) (
 	cfg.Table, cfg.Format, cfg.Logger = t, format, p.log
 	if p.values != nil {
 		cfg.NewDecoder = p.values.NewDecoder
+		p.values.SetPatience(registryPatience)
 	}
 	cfg.Properties, cfg.SharedLetters = p.properties(), p.shared
 	cfg.Committer, cfg.Change = committerOf(p.group, t), changeThrough(p.group)

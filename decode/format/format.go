@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ledgerlake/ledgerlake/decode"
 	"github.com/ledgerlake/ledgerlake/decode/avro"
@@ -74,6 +75,14 @@ func (f *Format) Close() error {
 		return nil
 	}
 	return f.reg.Close()
+}
+
+// SetPatience says how long a decoder waits for a schema of the registry before it says that there is no answer yet. Its answer
+// is there for a later try. At first it waits as long as a request may take. It is called before there are decoders.
+func (f *Format) SetPatience(d time.Duration) {
+	if f.reg != nil {
+		f.reg.SetPatience(d)
+	}
 }
 
 // uses says which settings a format has a use for.

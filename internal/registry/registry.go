@@ -77,11 +77,12 @@ type refusal struct {
 
 // Client is a registry with a memory.
 type Client struct {
-	sr      *sr.Client
-	timeout time.Duration
-	ctx     context.Context // of all requests: decoders have none; ended by Close
-	cancel  context.CancelFunc
-	once    singleflight.Group
+	sr       *sr.Client
+	timeout  time.Duration
+	patience time.Duration   // 0: without end
+	ctx      context.Context // of all requests: decoders have none; ended by Close
+	cancel   context.CancelFunc
+	once     singleflight.Group
 
 	mu      sync.Mutex
 	known   map[int]*Schema
@@ -116,11 +117,18 @@ func Open(cfg Config) (*Client, error) {
 	return c, nil
 }
 
+// SetPatience says how long ByID waits for an answer: one that takes longer is waited for in the background, and there for a later
+// call. At first it waits as long as the request may take. It is called before the client is shared.
+func (c *Client) SetPatience(d time.Duration) { c.patience = d }
+
 // Close ends what is under way.
 func (c *Client) Close() error {
 	c.cancel()
 	return nil
 }
+
+// errSlow says that the registry did not answer within the client's patience.
+var errSlow = errors.New("the registry has not answered yet")
 
 // ByID is the schema of an id, from memory if it was there before.
 func (c *Client) ByID(id int) (*Schema, error) {
@@ -133,11 +141,22 @@ func (c *Client) ByID(id int) (*Schema, error) {
 	if asked.err != nil && time.Since(asked.at) < forget {
 		return nil, fmt.Errorf("schema id %d: %w", id, asked.err)
 	}
-	v, err, _ := c.once.Do(strconv.Itoa(id), func() (any, error) { return c.load(id) })
-	if err != nil {
-		return nil, fmt.Errorf("schema id %d: %w", id, err)
+	var late <-chan time.Time // nil: never
+	if c.patience > 0 {
+		timer := time.NewTimer(c.patience)
+		defer timer.Stop()
+		late = timer.C
 	}
-	return v.(*Schema), nil
+	got := c.once.DoChan(strconv.Itoa(id), func() (any, error) { return c.load(id) })
+	select {
+	case r := <-got:
+		if r.Err != nil {
+			return nil, fmt.Errorf("schema id %d: %w", id, r.Err)
+		}
+		return r.Val.(*Schema), nil
+	case <-late:
+		return nil, fmt.Errorf("schema id %d: %w, after %v", id, errSlow, c.patience)
+	}
 }
 
 func (c *Client) load(id int) (*Schema, error) {

@@ -168,3 +168,30 @@ func TestAddressesAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// A registry that takes a request and does not answer keeps nobody for longer than he is patient, and its answer is there
+// for who asks again, though nobody waited for it.
+func TestPatience(t *testing.T) {
+	s := serve(t)
+	id := s.register(t, "a-value", record, sr.TypeAvro)
+	answer := make(chan struct{})
+	s.Intercept(func(http.ResponseWriter, *http.Request) bool {
+		<-answer
+		return false
+	})
+	c := open(t, s.URL())
+	c.SetPatience(time.Millisecond)
+	for range 3 {
+		if _, err := c.ByID(id); err == nil || errors.Is(err, registry.ErrUnknown) || errors.Is(err, registry.ErrUnfit) {
+			t.Fatalf("a registry that does not answer gave %v", err)
+		}
+	}
+	if n := s.requests.Load(); n > 1 {
+		t.Errorf("%d requests for one schema", n)
+	}
+	close(answer)
+	c.SetPatience(0)
+	if got, err := c.ByID(id); err != nil || got.Text == "" {
+		t.Errorf("the answer is %+v, %v", got, err)
+	}
+}
