@@ -262,6 +262,9 @@ func (w *worker) makeRoom(ctx context.Context, cur *cursor, rec *record.Record) 
 	return nil
 }
 
+// corruptBatch begins the reason of a letter that is no record, but the bytes of a batch.
+const corruptBatch = "corrupt batch"
+
 // corrupt handles a batch that is damaged from offset next on. It is fetched again first, in case the damage
 // came on the way; then its bytes go to the dead letters (I7).
 func (w *worker) corrupt(partition int32, next record.Offset, b record.Batch, cause error) error {
@@ -273,7 +276,7 @@ func (w *worker) corrupt(partition int32, next record.Offset, b record.Batch, ca
 	next = min(next, b.LastOffset())
 	w.bury(deadLetter{
 		partition: partition, offset: next, timestamp: b.BaseTimestamp, value: append([]byte{}, b.Raw[:b.Size()]...),
-		reason: fmt.Sprintf("corrupt batch, offsets %d to %d, kept as it was: %v", next, b.LastOffset(), cause),
+		reason: fmt.Sprintf("%s, offsets %d to %d, kept as it was: %v", corruptBatch, next, b.LastOffset(), cause),
 	})
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -102,8 +103,12 @@ type replay struct {
 // letter is a dead letter as its table has it.
 type letter struct {
 	place
-	rec record.Record
+	rec     record.Record
+	corrupt bool // its value is a damaged batch, filed at an offset that may have a row too
 }
+
+// errCorruptLetter is why a damaged batch stays a letter.
+var errCorruptLetter = errors.New("a damaged batch is no record: its bytes stay here until they are dropped")
 
 func (r *replay) run(ctx context.Context) error {
 	snap, err := r.cfg.Letters.Refresh(ctx)
@@ -148,6 +153,7 @@ func (r *replay) collect(to []letter, rb arrow.RecordBatch) ([]letter, error) {
 	keys, ok3 := column(n.Key).(*array.Binary)
 	values, ok4 := column(n.Value).(*array.Binary)
 	headers, ok5 := column(n.Headers).(*array.List)
+	reasons, told := column("_reason").(*array.String)
 	at, err := places(rb, n)
 	if err != nil || !ok1 || !ok2 || !ok3 || !ok4 || !ok5 {
 		return nil, errors.Join(errors.New("the dead letter table lacks the columns of whole records: its letters cannot be replayed"), err)
@@ -163,6 +169,7 @@ func (r *replay) collect(to []letter, rb arrow.RecordBatch) ([]letter, error) {
 			continue
 		}
 		l := letter{place: p, rec: record.Record{Offset: p.offset, Timestamp: -1, Key: bytesAt(keys, i), Value: bytesAt(values, i)}}
+		l.corrupt = told && reasons.IsValid(i) && strings.HasPrefix(reasons.Value(i), corruptBatch+",")
 		if times.IsValid(i) {
 			unit := times.DataType().(*arrow.TimestampType).Unit
 			l.rec.Timestamp = times.Value(i).ToTime(unit).UnixMilli()
@@ -261,7 +268,7 @@ func (r *replay) rows(ctx context.Context, snap *deltalog.Snapshot, chunk []lett
 			r.report.Pending++
 			continue
 		}
-		if _, is := slices.BinarySearchFunc(there, l.place, comparePlaces); is {
+		if _, is := slices.BinarySearchFunc(there, l.place, comparePlaces); is && !l.corrupt {
 			r.report.Already++
 			gone = append(gone, l.place)
 			continue
@@ -270,7 +277,11 @@ func (r *replay) rows(ctx context.Context, snap *deltalog.Snapshot, chunk []lett
 		if r.cfg.Change != nil {
 			drop, err = r.cfg.Change(ctx, l.partition, &rec)
 		}
-		if err == nil && !drop {
+		switch {
+		case err != nil || drop:
+		case l.corrupt:
+			err = errCorruptLetter
+		default:
 			err = s.replayed(to, l, &rec)
 		}
 		var fatal *transform.FatalError

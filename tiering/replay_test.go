@@ -3,8 +3,10 @@ package tiering_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"sync/atomic"
 	"testing"
 
@@ -87,6 +89,36 @@ func TestReplayLetters(t *testing.T) {
 	}
 	if letters, _ = rows(t, r.dead); len(letters) != 0 {
 		t.Errorf("%d letters are left", len(letters))
+	}
+}
+
+// A damaged batch is filed at an offset that may be a row: its bytes stay letters all the same, until they are dropped (I7).
+func TestReplayKeepsDamagedBatches(t *testing.T) {
+	r := newRig(t, 1)
+	r.log.append(t, 0, record.None, []byte(`{"n":1}`), []byte(`{"n":2}`))
+	r.log.update(0, func(p *fakePartition) { // bytes behind the last record
+		raw := append(bytes.Clone(p.batches[0]), 1, 2, 3)
+		binary.BigEndian.PutUint32(raw[8:], uint32(len(raw)-12))
+		binary.BigEndian.PutUint32(raw[17:], crc32.Checksum(raw[21:], crc32.MakeTable(crc32.Castagnoli)))
+		p.batches[0] = raw
+	})
+	if s := r.mustRun(); s.Rows != 2 || s.DeadLetters != 1 {
+		t.Fatalf("%d rows, %d letters", s.Rows, s.DeadLetters)
+	}
+	for _, change := range []func(context.Context, int32, *record.Record) (bool, error){nil, mend} {
+		report, err := r.replay(t.Context(), tiering.ReplayConfig{Change: change})
+		if err != nil || report.Refused != 1 || report.Already+report.Replayed > 0 {
+			t.Errorf("%+v, %v", report, err)
+		}
+		wantDead(t, r, place{0, 1})
+	}
+	drop := func(context.Context, int32, *record.Record) (bool, error) { return true, nil }
+	if report, err := r.replay(t.Context(), tiering.ReplayConfig{Change: drop}); err != nil || report.Dropped != 1 {
+		t.Errorf("drop: %+v, %v", report, err)
+	}
+	wantDead(t, r)
+	if got, _ := rows(t, r.store); len(got) != 2 {
+		t.Errorf("rows are %v", got)
 	}
 }
 
