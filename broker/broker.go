@@ -107,7 +107,8 @@ type Source interface {
 	// OffsetForTime gives the first offset whose timestamp is at or after ms; End when there is none.
 	OffsetForTime(ctx context.Context, tp record.TopicPartition, ms int64) (record.Offset, error)
 	// Hold keeps records at and above lakeEnd from retention (I6) until a later call moves it. A log that
-	// cannot hold (an external Kafka) does nothing and returns ErrNoHold.
+	// cannot hold (an external Kafka) does nothing and returns ErrNoHold. A Counter is told the offset behind a record whose place
+	// the lake knows, and holds that record too: offsets are counted on from it.
 	Hold(ctx context.Context, tp record.TopicPartition, lakeEnd record.Offset) error
 	Close() error
 }

@@ -43,8 +43,8 @@ func (p *Places) End(ctx context.Context, partition int32) (record.Offset, bool,
 	return end, ok, nil
 }
 
-// Before gives the last place of a partition below limit: a row, a dead letter, or the end of a loss; false when there
-// is none.
+// Before gives the last place of a partition below limit: a row, a dead letter, one that is noted, or the end of a loss; false
+// when there is none.
 func (p *Places) Before(ctx context.Context, partition int32, limit record.Offset) (best Place, ok bool, err error) {
 	if n := p.Table.Names; n.Ledger == "" || n.Entry == "" || n.Batch == "" {
 		return best, false, ErrNoOrigin
@@ -53,8 +53,17 @@ func (p *Places) Before(ctx context.Context, partition int32, limit record.Offse
 	if err != nil {
 		return best, false, fmt.Errorf("read table: %w", err)
 	}
-	if best, ok, err = lastBefore(ctx, p.Table, snap, partition, limit); err != nil {
+	noted, ok, err := table.PlaceOf(snap, p.App, partition)
+	if err != nil {
 		return best, false, err
+	}
+	if ok = ok && noted.Offset < limit; ok {
+		best = Place{Offset: noted.Offset, Origin: noted.Origin}
+	}
+	if row, found, err := lastBefore(ctx, p.Table, snap, partition, limit); err != nil {
+		return best, false, err
+	} else if found && (!ok || row.Offset > best.Offset) {
+		best, ok = row, true
 	}
 	if ok && best.Offset == limit-1 {
 		return best, true, nil

@@ -112,6 +112,10 @@ type Config struct {
 	MaxBytes int64         // of data files, compressed; default 64 MiB
 	MaxAge   time.Duration // since the first record that is not committed; default 10 s
 
+	// MaxHeldBack is how many offsets of a partition may come without a row, as a filter leaves them out, until a commit notes the place
+	// of the last one in the table. A log that learns offsets by reading (broker.Counter) keeps so many records at least. Default 1,048,576.
+	MaxHeldBack record.Offset
+
 	// MemoryBudget, default 64 MiB, is what the parts aim at, no bound of the process: a quarter for batches of the log, of which
 	// one fetch asks for a thirty-second, an eighth for rows and one for columns that wait for their next use, a quarter for encoded
 	// rows, twice that with partition columns, half of it where they have no order. What uploads, encoders and the largest record or fetch take comes on top.
@@ -168,6 +172,9 @@ func (c Config) withDefaults() Config {
 	if c.MaxAge == 0 {
 		c.MaxAge = 10 * time.Second
 	}
+	if c.MaxHeldBack == 0 {
+		c.MaxHeldBack = 1 << 20
+	}
 	if c.MemoryBudget == 0 {
 		c.MemoryBudget = 64 << 20
 	}
@@ -216,6 +223,8 @@ func (c Config) validate() error {
 		return errors.New("partitions are either given or assigned")
 	case c.MaxRows < 1 || c.MaxBytes < 1 || c.MaxAge < 0 || c.Workers < 1:
 		return fmt.Errorf("limits must be positive: rows %d, bytes %d, age %s, workers %d", c.MaxRows, c.MaxBytes, c.MaxAge, c.Workers)
+	case c.MaxHeldBack < 1:
+		return fmt.Errorf("at least one offset is held back, not %d", c.MaxHeldBack)
 	case c.MemoryBudget < minBudget:
 		return fmt.Errorf("memory budget %d is below %d", c.MemoryBudget, minBudget)
 	case c.RowGroupBytes < 0 || c.RowGroupRows < 0:

@@ -148,8 +148,12 @@ func (w *worker) records(ctx context.Context, partition int32, cur *cursor, b re
 		if rec.Offset < next {
 			continue
 		}
+		rows := w.out.rows
 		if err := w.record(ctx, partition, cur, rec); err != nil {
 			return err
+		}
+		if w.s.origins {
+			cur.trail.note(rec, w.out.rows > rows)
 		}
 		next = rec.Offset + 1
 	}

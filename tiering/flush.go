@@ -77,8 +77,9 @@ func (s *session) flush(ctx context.Context, outs []*output) (ranges []committer
 	}
 	trace.Version = version
 	s.t.stats.committed(all, adds, version, time.Since(start), time.Since(before))
+	s.anchored(all, version >= 0)
 	for _, r := range all.ranges {
-		s.t.hold(ctx, r.Partition, r.To)
+		s.hold(ctx, r.Partition, r.To)
 	}
 	s.t.cfg.Logger.Debug("committed", "topic", s.t.cfg.Topic, "version", version, "rows", all.rows,
 		"files", len(adds), "dead_letters", len(all.dead), "took", time.Since(start))
@@ -87,7 +88,7 @@ func (s *session) flush(ctx context.Context, outs []*output) (ranges []committer
 
 // merge puts what the workers gave together, in the order of partitions.
 func merge(outs []*output) *output {
-	all := &output{times: map[int32]int64{}}
+	all := newOutput()
 	for _, o := range outs {
 		all.ranges = append(all.ranges, o.ranges...)
 		all.files = append(all.files, o.files...)
@@ -95,6 +96,7 @@ func merge(outs []*output) *output {
 		all.dead = append(all.dead, o.dead...)
 		all.passed = append(all.passed, o.passed...)
 		maps.Copy(all.times, o.times) // a partition has one worker
+		maps.Copy(all.trails, o.trails)
 		all.rows += o.rows
 		all.records += o.records
 		all.bytes += o.bytes
@@ -249,7 +251,7 @@ func (s *session) discard(ctx context.Context, adds []deltalog.Add) {
 // commit sends the request until the answer is clear or ctx ends. It may be sent again after any failure: a
 // first one that got in makes the second one stale, never a duplicate (I3).
 func (s *session) commit(ctx context.Context, all *output, adds []deltalog.Add) (deltalog.Version, error) {
-	props, err := s.properties(ctx, all.lost)
+	props, err := s.properties(ctx, all)
 	if err != nil {
 		s.discard(ctx, adds)
 		return -1, err
@@ -318,12 +320,15 @@ func changed(have, want map[string]string) map[string]string {
 
 // properties are what the table is to record about the log. Only the owner of a partition adds to its lost
 // offsets, and a commit of another owner in between makes ours stale, so what was read here still stands then.
-func (s *session) properties(ctx context.Context, lost []committer.Range) (map[string]string, error) {
-	props := map[string]string{}
+func (s *session) properties(ctx context.Context, all *output) (map[string]string, error) {
+	props, err := s.places(all)
+	if err != nil {
+		return nil, err
+	}
 	if s.topicID != "" {
 		props[table.TopicProperty(s.t.cfg.App)] = s.topicID
 	}
-	if len(lost) == 0 {
+	if len(all.lost) == 0 {
 		return props, nil
 	}
 	snap, err := s.t.cfg.Table.Log.Snapshot(ctx)
@@ -331,7 +336,7 @@ func (s *session) properties(ctx context.Context, lost []committer.Range) (map[s
 		return nil, fmt.Errorf("read table: %w", err)
 	}
 	byPartition := map[int32][]table.Range{}
-	for _, l := range lost {
+	for _, l := range all.lost {
 		byPartition[l.Partition] = append(byPartition[l.Partition], table.Range(l))
 	}
 	for p, ranges := range byPartition {

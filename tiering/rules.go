@@ -22,7 +22,8 @@ var errRedo = errors.New("rows of the batch break a rule of the table")
 
 // mark is where a worker stood at the start of a batch, or behind the rows of it that are encoded already.
 type mark struct {
-	rows     int // in the cursor's columns
+	rows     int           // in the cursor's columns
+	row      record.Offset // of the cursor's trail
 	next     record.Offset
 	records  int64
 	out      int64 // rows
@@ -61,7 +62,7 @@ func (s *session) planRules(dec decode.Decoder) error {
 func (w *worker) setMark(c *cursor, next record.Offset) {
 	m := &w.mark
 	m.rows, m.next, m.records, m.out, m.bytes = c.rows.sys.Rows(), next, w.out.records, w.out.rows, w.out.bytes
-	m.dead, m.deadSize, m.filtered, m.offsets = len(w.out.dead), w.deadSize, w.out.filtered, m.offsets[:0]
+	m.row, m.dead, m.deadSize, m.filtered, m.offsets = c.trail.row, len(w.out.dead), w.deadSize, w.out.filtered, m.offsets[:0]
 }
 
 // checkRules looks at the rows since the mark. With errRedo they are gone, and the records that broke a rule known.
@@ -91,7 +92,7 @@ func (w *worker) rewind(c *cursor) {
 	c.rows.dec.(decode.Truncater).Truncate(m.rows)
 	clear(w.out.dead[m.dead:])
 	w.out.records, w.out.rows, w.out.bytes, w.out.dead, w.out.filtered = m.records, m.out, m.bytes, w.out.dead[:m.dead], m.filtered
-	w.deadSize, m.offsets = m.deadSize, m.offsets[:0]
+	w.deadSize, m.offsets, c.trail.row = m.deadSize, m.offsets[:0], m.row
 }
 
 // broken says of the rows [from, to) that the table cannot have why.

@@ -37,6 +37,7 @@ type session struct {
 	bare         bool // the table has no partition and offset columns: see Config.AsItIs
 	payload      *arrow.Schema
 	keys         keyColumns   // the partition columns
+	origins      bool         // the table keeps where records were before: see anchor.go
 	rules        *table.Rules // rows are looked at before they are kept: see checkRules
 	ruled        []source     // their columns
 
@@ -51,6 +52,9 @@ type session struct {
 	look       chan struct{} // the three above changed in a way that matters
 	failed     chan error
 	flushed    chan result
+
+	anchorMu sync.Mutex
+	anchors  map[int32]record.Offset
 
 	blockMu sync.Mutex
 	blocks  []block // told by workers, not taken up yet
@@ -93,6 +97,7 @@ func (t *Tierer) newSession(ctx context.Context) (*session, error) {
 		holdAt:     t.cfg.MemoryBudget / 4 / int64(t.cfg.Workers),
 		look:       make(chan struct{}, 1), failed: make(chan error, 1), flushed: make(chan result, 1),
 		parts: map[int32]member{}, backlog: map[int32]record.Offset{}, waits: map[int32]waiting{},
+		origins: t.cfg.Table.Names.Ledger != "", anchors: map[int32]record.Offset{},
 	}
 	s.encodeAt, s.maxOpen = encodeAt, maxOpen
 	if len(snap.Metadata().PartitionColumns) > 0 {
@@ -207,7 +212,14 @@ func (s *session) join(ctx context.Context, partition int32, snap *deltalog.Snap
 	if next > b.End {
 		return &AheadError{TP: tp, LakeEnd: next, LogEnd: b.End}
 	}
-	s.t.hold(ctx, partition, next)
+	at, noted, err := table.PlaceOf(snap, s.t.cfg.App, partition)
+	if err != nil {
+		return err
+	}
+	if noted {
+		s.setAnchor(partition, at.Offset)
+	}
+	s.hold(ctx, partition, next)
 	s.t.stats.joined(partition, next, b)
 	to, err := s.t.target(ctx, partition)
 	if err != nil {

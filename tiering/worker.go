@@ -29,14 +29,20 @@ type output struct {
 	bytes   int64           // of keys and values
 	times   map[int32]int64 // ms, of the newest record, by partition
 
+	trails map[int32]*trail // of a table that keeps where records were, by partition
+	noted  []int32          // of them, whose place the commit notes
+
 	filtered int64 // records that the filter left out
 	steps    steps // what it took
 	more     bool  // of what was dispatched before the cut: it was made early
 }
 
+func newOutput() *output { return &output{times: map[int32]int64{}, trails: map[int32]*trail{}} }
+
 // cursor is a worker's view of one partition since the last cut.
 type cursor struct {
 	from, decided record.Offset
+	trail         trail
 	*sink
 }
 
@@ -74,7 +80,7 @@ type worker struct {
 
 func newWorker(s *session) *worker {
 	return &worker{s: s, in: make(chan message, 2), cursors: map[int32]*cursor{}, it: record.Iterator{Verified: true}, values: valueSet{},
-		standing: map[int32]uint64{}, out: &output{times: map[int32]int64{}}}
+		standing: map[int32]uint64{}, out: newOutput()}
 }
 
 // run works until ctx ends. After a failure it only gives back the budget of what still comes.
@@ -132,7 +138,7 @@ func (w *worker) begin(partition int32, from record.Offset) *cursor {
 	if !w.s.bare || len(w.sinks) == 0 {
 		w.sinks = append(w.sinks, &sink{partition: partition, files: map[string]*dataFile{}})
 	}
-	cur := &cursor{from: from, decided: from, sink: w.sinks[len(w.sinks)-1]}
+	cur := &cursor{from: from, decided: from, trail: newTrail(), sink: w.sinks[len(w.sinks)-1]}
 	w.cursors[partition] = cur
 	return cur
 }
@@ -149,6 +155,9 @@ func (w *worker) cut(ctx context.Context) (*output, error) {
 	for p, c := range w.cursors {
 		if c.decided > c.from {
 			w.out.ranges = append(w.out.ranges, committer.Range{Partition: p, From: c.from, To: c.decided})
+			if w.s.origins {
+				w.out.trails[p] = &c.trail
+			}
 		}
 	}
 	out := w.out
@@ -176,6 +185,6 @@ func (w *worker) cut(ctx context.Context) (*output, error) {
 	if w.pressed {
 		w.s.pressed.Add(-1)
 	}
-	w.out, w.buffered, w.inFiles, w.held, w.estimate, w.deadSize, w.open, w.pressed = &output{times: map[int32]int64{}}, 0, 0, 0, 0, 0, 0, false
+	w.out, w.buffered, w.inFiles, w.held, w.estimate, w.deadSize, w.open, w.pressed = newOutput(), 0, 0, 0, 0, 0, 0, false
 	return out, nil
 }

@@ -391,18 +391,19 @@ func (p *partition) subscribe(ctx context.Context) error {
 	return nil
 }
 
-// ackFor gives the last entry that nobody needs who begins at lakeEnd. Only who has read it knows: messages in chunks
-// may have begun before and not ended. Otherwise it is none, and the subscription stays where it is.
+// ackFor gives an entry up to which nobody needs any who begins at the message before lakeEnd: as told by the last place below
+// lakeEnd that was met. Only who has read knows, as messages in chunks may have begun before and not ended. Otherwise it is none,
+// and the subscription stays where it is.
 func (p *partition) ackFor(lakeEnd record.Offset) MessageID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	i := sort.Search(len(p.places), func(i int) bool { return p.places[i].Offset >= lakeEnd })
-	if i > 0 && p.places[i-1].Offset == lakeEnd-1 {
-		ack := p.places[i-1].ack
-		p.places = slices.Delete(p.places, 0, i-1)
-		return ack
+	if i == 0 {
+		return wire.Earliest
 	}
-	return wire.Earliest
+	ack := p.places[i-1].ack
+	p.places = slices.Delete(p.places, 0, i-1)
+	return ack
 }
 
 // held gives the entry up to which the subscription of Hold has acknowledged all; false when there is none.

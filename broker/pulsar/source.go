@@ -297,7 +297,8 @@ func (s *Source) seek(ctx context.Context, tp record.TopicPartition, at func(*wi
 	return o, err
 }
 
-// Hold acknowledges what lies before the last message below lakeEnd.
+// Hold acknowledges what lies before the last message below lakeEnd, which is one that Config.Index gives: counting goes on from it.
+// With lakeEnd 0 nothing is acknowledged, and all that comes from now on is held.
 func (s *Source) Hold(ctx context.Context, tp record.TopicPartition, lakeEnd record.Offset) error {
 	if s.cfg.Subscription == "" {
 		return broker.ErrNoHold

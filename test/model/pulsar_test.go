@@ -12,6 +12,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/broker/pulsar"
 	"github.com/ledgerlake/ledgerlake/broker/pulsar/pulsartest"
+	"github.com/ledgerlake/ledgerlake/decode/transform"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/reader"
 	"github.com/ledgerlake/ledgerlake/record"
@@ -25,6 +26,8 @@ type ledgers struct {
 	broker *pulsartest.Broker
 	src    *pulsar.Source
 	sent   int64
+	// leaves says how many of ten values the filter leaves out; 0: there is none.
+	leaves int
 }
 
 var _ broker.Source = (*ledgers)(nil)
@@ -104,6 +107,9 @@ func (l *ledgers) produce() {
 		if w.rng.IntN(10) == 0 {
 			return entry{value: `{"n":"not a number"}`, bad: true}
 		}
+		if l.leaves > 0 && w.rng.IntN(10) < l.leaves {
+			return entry{value: fmt.Sprintf(`{"n":%d,"noise":true}`, w.rng.IntN(1000)), filtered: true}
+		}
 		return entry{value: fmt.Sprintf(`{"n":%d}`, w.rng.IntN(1000))}
 	}
 	l.sent++
@@ -136,6 +142,13 @@ func (l *ledgers) produce() {
 	w.did("partition %d has %d messages", p, len(w.want[p]))
 }
 
+// roll seals a ledger.
+func (l *ledgers) roll() {
+	p := int32(l.w.rng.IntN(partitions))
+	l.broker.Roll(l.full(p), 1)
+	l.w.did("roll partition %d", p)
+}
+
 // trim drops the ledgers that the table has.
 func (l *ledgers) trim() {
 	p := int32(l.w.rng.IntN(partitions))
@@ -163,6 +176,30 @@ func (l *ledgers) reopen() {
 	l.w.did("another process")
 }
 
+// newLedgers makes a world over a Pulsar.
+func newLedgers(t *testing.T, seed uint64) *ledgers {
+	w := newWorldOf(t, rand.New(rand.NewPCG(seed, 0)), table.DefaultNames().WithOrigin())
+	l := &ledgers{w: w, broker: pulsartest.Start(t)}
+	for p := range int32(partitions) {
+		l.broker.Create(l.full(p))
+	}
+	for l.src == nil {
+		l.reopen()
+	}
+	w.source = l
+	return l
+}
+
+// lives takes random steps until the end.
+func (l *ledgers) lives(more ...func()) *world {
+	w := l.w
+	w.live(append(more, l.produce, l.produce, l.produce, l.produce, w.tier, w.tier, l.trim, l.reopen, w.read, w.read, w.read, w.optimize, w.vacuum, w.readAmid))
+	if err := errors.Join(l.src.Close(), w.log.Close()); err != nil {
+		w.t.Fatal(err)
+	}
+	return w
+}
+
 // The same over a Pulsar: offsets are counted from the table, messages come alone, in batches and in chunks, ledgers go
 // as soon as the table has them, and connections break (I3, I4, I6).
 func TestStreamOverPulsar(t *testing.T) {
@@ -170,20 +207,21 @@ func TestStreamOverPulsar(t *testing.T) {
 	if testing.Short() {
 		seeds = 4
 	}
+	overSeeds(t, seeds, func(t *testing.T, seed uint64) *world { return newLedgers(t, seed).lives() })
+}
+
+// The same with a filter that leaves out some of the messages, most, or nearly all: these have offsets, and the table has
+// nothing of them (I2, I4).
+func TestFilteredStreamOverPulsar(t *testing.T) {
+	seeds := 25
+	if testing.Short() {
+		seeds = 4
+	}
 	overSeeds(t, seeds, func(t *testing.T, seed uint64) *world {
-		w := newWorldOf(t, rand.New(rand.NewPCG(seed, 0)), table.DefaultNames().WithOrigin())
-		l := &ledgers{w: w, broker: pulsartest.Start(t)}
-		for p := range int32(partitions) {
-			l.broker.Create(l.full(p))
-		}
-		for l.src == nil {
-			l.reopen()
-		}
-		w.source = l
-		w.live([]func(){l.produce, l.produce, l.produce, l.produce, w.tier, w.tier, l.trim, l.reopen, w.read, w.read, w.read, w.optimize, w.vacuum, w.readAmid})
-		if err := errors.Join(l.src.Close(), w.log.Close()); err != nil {
-			t.Fatal(err)
-		}
-		return w
+		l := newLedgers(t, seed)
+		l.leaves = []int{3, 8, 10}[l.w.rng.IntN(3)]
+		l.w.heldBack = record.Offset(1 + l.w.rng.IntN(60))
+		l.w.filter(transform.Spec{Where: "noise != `true`"})
+		return l.lives(l.produce, l.produce, l.roll, l.w.tier, l.trim, l.trim, l.reopen)
 	})
 }

@@ -50,11 +50,13 @@ type world struct {
 	// source is what tiering reads; nil: log.
 	source broker.Source
 	spec   transform.Spec
-	want   [partitions][]entry // by offset
-	format *format.Format      // of values; nil: JSON
-	paused *view               // a read that rests while the others go on; nil: none
-	starts starts
-	trace  []string
+	// heldBack is tiering's MaxHeldBack.
+	heldBack record.Offset
+	want     [partitions][]entry // by offset
+	format   *format.Format      // of values; nil: JSON
+	paused   *view               // a read that rests while the others go on; nil: none
+	starts   starts
+	trace    []string
 }
 
 // starts counts the places that reads began at, a partition each.
@@ -62,8 +64,9 @@ type starts struct{ inLake, inLog int }
 
 // entry is what the model knows of one offset.
 type entry struct {
-	value string
-	bad   bool // does not fit the schema: a gap for readers, a dead letter in the lake
+	value    string
+	bad      bool // does not fit the schema: a gap for readers, a dead letter in the lake
+	filtered bool // left out by the filter: a gap for readers, nowhere in the lake
 }
 
 func payload() *arrow.Schema {
@@ -90,6 +93,22 @@ func newWorldOf(t *testing.T, rng *rand.Rand, names table.Names) *world {
 // quickLog does not wait long after the faults that tests make.
 func quickLog() deltalog.Config {
 	return deltalog.Config{RetryBase: time.Microsecond, RetryMax: time.Millisecond}
+}
+
+// filter leaves records out from now on. Nothing was read or tiered yet.
+func (w *world) filter(spec transform.Spec) {
+	w.spec = spec
+	snap, err := w.table.Log.Snapshot(w.t.Context())
+	var c deltalog.Commit
+	if err == nil {
+		c, err = snap.Alter(deltalog.Change{Set: map[string]string{transform.Property(topic): spec.String()}})
+	}
+	if err == nil {
+		_, err = w.table.Log.Commit(w.t.Context(), c)
+	}
+	if err != nil {
+		w.fail("set a filter: %v", err)
+	}
 }
 
 func (w *world) open() {
@@ -159,7 +178,7 @@ func (w *world) tierWith(faults int) {
 	}
 	cfg := tiering.Config{
 		Source: source, Topic: topic, App: topic, Table: w.table, Format: tiering.FormatJSON,
-		RetryBase: time.Microsecond, RetryMax: time.Millisecond, Transform: w.spec,
+		RetryBase: time.Microsecond, RetryMax: time.Millisecond, Transform: w.spec, MaxHeldBack: w.heldBack,
 		Committer: committer.NewDirect(w.table.Log), UntilEnd: true, MaxRows: 1 + w.rng.IntN(60),
 		DeadLetterStore: func(context.Context) (objstore.Store, error) { return w.dead, nil },
 	}
@@ -334,12 +353,15 @@ func (v *view) end() {
 	}
 }
 
-// skip goes over the gaps that begin where the partition stands: each offset in one must be a bad value.
+// skip goes over the gaps that begin where the partition stands: each offset in one must be a bad value, or a filtered one.
 func (v *view) skip(p int32) {
 	for len(v.gaps[p]) > 0 && v.gaps[p][0].From == v.next[p] {
 		g := v.gaps[p][0]
 		for o := g.From; o < g.To; o++ {
-			if !v.w.want[p][o].bad {
+			if int(o) >= len(v.w.want[p]) {
+				v.w.fail("partition %d has a gap at %d, and ends at %d", p, o, len(v.w.want[p]))
+			}
+			if e := v.w.want[p][o]; !e.bad && !e.filtered {
 				v.w.fail("good offset %d of partition %d is called a gap: %s", o, p, g.Reason)
 			}
 		}
@@ -384,7 +406,7 @@ func (v *view) rows(rb arrow.RecordBatch) {
 	}
 }
 
-// finish checks the lake itself: every offset once in the table or once in the dead letters (I3, I7).
+// finish checks the lake itself: every offset once in the table or once in the dead letters, but for filtered ones (I3, I7).
 func (w *world) finish() {
 	w.tierWith(0)
 	seen := [partitions]map[int64]bool{}
@@ -406,7 +428,7 @@ func (w *world) finish() {
 				if seen[p][o] {
 					w.fail("offset %d of partition %d is in the lake twice", o, p)
 				}
-				if w.want[p][o].bad != bad {
+				if e := w.want[p][o]; e.bad != bad || e.filtered {
 					w.fail("offset %d of partition %d is in the wrong table (dead letters: %v)", o, p, bad)
 				}
 				seen[p][o] = true
@@ -423,8 +445,14 @@ func (w *world) finish() {
 		scan(dead, true)
 	}
 	for p := range seen {
-		if len(seen[p]) != len(w.want[p]) {
-			w.fail("partition %d has %d offsets in the lake, want %d", p, len(seen[p]), len(w.want[p]))
+		kept := 0
+		for _, e := range w.want[p] {
+			if !e.filtered {
+				kept++
+			}
+		}
+		if len(seen[p]) != kept {
+			w.fail("partition %d has %d offsets in the lake, want %d", p, len(seen[p]), kept)
 		}
 	}
 }
