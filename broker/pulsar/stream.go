@@ -387,7 +387,7 @@ func (st *stream) setBase(base record.Offset) {
 // give adds the messages of an entry whose offsets are not below emit.
 func (st *stream) give(d *wire.Delivery, e *entry.Entry, first record.Offset) {
 	if e == nil {
-		st.damage(d, first, d.Corrupt)
+		st.damage(d, first, -1, d.Corrupt)
 		return
 	}
 	o := record.Origin{Ledger: d.ID.Ledger, Entry: d.ID.Entry, Index: -1, FirstLedger: -1, FirstEntry: -1, Producer: e.Producer, SchemaVersion: e.SchemaVersion}
@@ -424,16 +424,20 @@ func (st *stream) give(d *wire.Delivery, e *entry.Entry, first record.Offset) {
 		err = st.msgs.Err()
 	}
 	if err != nil {
-		st.damage(d, max(first+record.Offset(met+1), st.emit), err)
+		offset, batch := max(first+record.Offset(met+1), st.emit), int32(-1)
+		if e.Batched && !e.Encrypted { // who begins at this record counts back to the first of the batch
+			batch = int32(offset - first)
+		}
+		st.damage(d, offset, batch, err)
 	}
 }
 
 // damage gives an entry that cannot be read as one record with its bytes (I7). Its other offsets stay empty.
-func (st *stream) damage(d *wire.Delivery, offset record.Offset, cause error) {
+func (st *stream) damage(d *wire.Delivery, offset record.Offset, batch int32, cause error) {
 	if offset > st.anchor.Offset {
 		return
 	}
-	o := record.Origin{Ledger: d.ID.Ledger, Entry: d.ID.Entry, Batch: -1, Index: -1, FirstLedger: -1, FirstEntry: -1}
+	o := record.Origin{Ledger: d.ID.Ledger, Entry: d.ID.Entry, Batch: batch, Index: -1, FirstLedger: -1, FirstEntry: -1}
 	st.origin = o.AppendTo(st.origin[:0])
 	st.headers = append(st.headers[:0], record.Header{Key: originKey, Value: st.origin}, record.Header{Key: errorKey, Value: []byte(cause.Error())})
 	if st.p.s.cfg.NoOrigin {
