@@ -141,10 +141,16 @@ fuzz: ## every fuzz target for FUZZTIME (20s)
 	  $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")"; \
 	done
 
-# A run of the tests plays a few hundred new seeds; this plays many. A seed that fails is named.
+# A run of the tests plays a few hundred seeds; this plays many new ones. A seed that fails is named.
 .PHONY: sim
 sim: ## the simulation of the replicated committer: SEEDS=20000 seeds
 	LEDGERLAKE_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout 60m -v -run 'Seeds' ./committer/raft/sim
+
+# The gate's tests have the same seeds each time. This looks for seeds that meet something rare.
+.PHONY: seeds
+seeds: ## the random tests that need nothing but Go, again and again with new seeds, for MINUTES (10); each failure with its seed
+	@test/services/seeds.sh $(CACHE)/seeds $(MINUTES) $$(git grep -l '/internal/seedtest"' -- '*_test.go' | \
+	  xargs -n 1 dirname | sort -u | sed 's|^|./|' | grep -vFx "$$(printf '%s\n' $(OUTSIDE) $(ALONE))")
 
 .PHONY: e2e
 e2e: services ## foreign readers and clients against the real binary

@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 )
 
 // everyType is a schema with a column of each type, nested ones twice over.
@@ -227,8 +229,7 @@ func (a author) mutate(msg []byte) []byte {
 // I7, I8: over random and damaged messages the decoder takes exactly what encoding/json and the types
 // allow, and the batch holds exactly the rows that were accepted.
 func TestJSONAgainstOracle(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := seedtest.New(t)
 	a := author{rand.New(rand.NewPCG(seed, 7))}
 	d, err := NewJSON(everyType(), JSONOptions{})
 	if err != nil {

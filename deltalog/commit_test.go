@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/objstore/dir"
@@ -66,9 +67,7 @@ func TestInvalidCommits(t *testing.T) {
 // TestNoLostNoDoubledCommit has writers of several Logs append through a store that loses answers, before and
 // after the effect (I1, I5): every acknowledged commit is in the log once, and none twice.
 func TestNoLostNoDoubledCommit(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rng, lock := newRand(seed), sync.Mutex{}
+	rng, lock := newRand(seedtest.New(t)), sync.Mutex{}
 	store := mem.New()
 	mustCreate(t, store, Config{})
 	lost := errors.New("connection reset")

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/objstore/mem"
 )
 
@@ -191,9 +192,7 @@ func TestCompactionStandsInForLostCommits(t *testing.T) {
 // TestIncrementalEqualsFull drives a table at random and compares a Log that refreshes, a fresh load, and a load
 // of a checkpointed copy. Snapshots taken on the way must not change.
 func TestIncrementalEqualsFull(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rng := newRand(seed)
+	rng := newRand(seedtest.New(t))
 	store := mem.New()
 	writer := mustCreate(t, store, Config{CheckpointInterval: 7})
 	reader, err := Open(t.Context(), store, Config{})

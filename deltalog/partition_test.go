@@ -4,12 +4,12 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
-	"os"
 	"reflect"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 )
 
 // TestPartitionVectors are values as Spark and the Rust kernel write them, through all forms: folder, path in the
@@ -133,12 +133,7 @@ func TestPartitionVectors(t *testing.T) {
 
 // TestPartitionRoundTrip writes random values of all types and reads them back (faults 22 and 23).
 func TestPartitionRoundTrip(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("LEDGERLAKE_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("seed %d", seed)
-	r := newRand(seed)
+	r := newRand(seedtest.New(t))
 	at := func() time.Time { return time.UnixMicro(r.Int64N(4e15) - 2e15).UTC() } // before and after 1970
 	for range 2000 {
 		for _, c := range []struct {

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/objstore/mem"
 )
 
@@ -105,9 +105,7 @@ func TestReplayStops(t *testing.T) {
 
 // TestColumnsLikeMaps drives state with random commits beside a plain map, over compactions and views.
 func TestColumnsLikeMaps(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	r := newRand(seed)
+	r := newRand(seedtest.New(t))
 	s := newState(false)
 	want := map[string]int64{}
 	type old struct {

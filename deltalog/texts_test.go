@@ -6,13 +6,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 )
 
 // What was put stays what it is for those who read it meanwhile, wherever the memory moves (run with -race).
 func TestTexts(t *testing.T) {
-	seed := rand.Uint64()
-	t.Log("seed ", seed)
-	rng := rand.New(rand.NewPCG(seed, 0))
+	rng := rand.New(rand.NewPCG(seedtest.New(t), 0))
 	var x texts
 	x.reserve(rng.IntN(3) * 100)
 	var want []string

@@ -5,12 +5,14 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 )
 
 // Texts full of quotes, as statistics are, come out as encoding/json has them, wherever backslashes, other escapes, control
 // characters and the end of the text fall.
 func TestTextsFullOfQuotes(t *testing.T) {
-	rng := rand.New(rand.NewPCG(rand.Uint64(), 0))
+	rng := rand.New(rand.NewPCG(seedtest.New(t), 0))
 	pieces := []string{`\"`, `\"`, `\"`, "a", "bc", ":1,", "{", "}", `\\`, `\\\"`, `\n`, `\u0041`, `\/`, "\u00e9", "\xff", "\x01", `"`, `\x`, "and more text than a word"}
 	for range 200_000 {
 		var text strings.Builder

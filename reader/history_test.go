@@ -6,32 +6,17 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/objstore/mem"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
 )
-
-func seedOf(t *testing.T) uint64 {
-	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	if s := os.Getenv("LEDGERLAKE_SEED"); s != "" {
-		n, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		seed = n
-	}
-	t.Logf("LEDGERLAKE_SEED=%d", seed)
-	return seed
-}
 
 func plainValue(o record.Offset) []byte {
 	switch o % 7 {
@@ -145,7 +130,7 @@ func countLists(l *lake) int { return int(l.lists.Load()) }
 
 // Random fetches of several consumers at once are right, while streams are evicted under them (I4).
 func TestHistoryAtRandom(t *testing.T) {
-	seed := seedOf(t)
+	seed := seedtest.New(t)
 	l := newLake(t)
 	for p := range int32(3) {
 		for f := range record.Offset(4) {

@@ -12,6 +12,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 )
 
 func TestNDJSONTypes(t *testing.T) {
@@ -66,9 +68,7 @@ func TestNDJSONTypes(t *testing.T) {
 
 // Random strings and floats come back equal through encoding/json.
 func TestNDJSONRoundTrip(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 0))
+	rng := rand.New(rand.NewPCG(seedtest.New(t), 0))
 	for range 5000 {
 		raw := make([]byte, rng.IntN(20))
 		for i := range raw {

@@ -5,13 +5,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"testing"
-	"time"
+
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 )
 
 // Whatever the memory, the newest offset of each key is that of a plain map, and no file is left behind (I4).
 func TestNewest(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := seedtest.New(t)
 	for _, limit := range []int64{1 << 30, 20_000, 2_000, 500} { // smaller, and some seed in a million has too many keys of one hash
 		rng := rand.New(rand.NewPCG(seed, 0))
 		dir := t.TempDir()

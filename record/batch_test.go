@@ -9,9 +9,10 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 )
 
 var codecs = []Codec{None, Gzip, Snappy, LZ4, Zstd}
@@ -101,9 +102,7 @@ func TestRoundTrip(t *testing.T) {
 }
 
 func TestRoundTripRandom(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 1))
+	rng := rand.New(rand.NewPCG(seedtest.New(t), 1))
 	random := func(n int) []byte {
 		if rng.IntN(8) == 0 {
 			return nil

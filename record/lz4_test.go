@@ -8,17 +8,16 @@ import (
 	"io"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/pierrec/lz4/v4"
+
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 )
 
 // Frames of the library, of every option and of contents that compress well and badly, become what they were, and what the
 // library refuses of damaged ones is refused here (I8).
 func TestLZ4AsTheLibrary(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 3))
+	rng := rand.New(rand.NewPCG(seedtest.New(t), 3))
 	for round := range 300 {
 		plain := make([]byte, rng.IntN(1<<(4+rng.IntN(17))))
 		for i := range plain {

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 )
 
 // TestRecompress: from every codec into every other one, and back, a batch keeps its records and all of its header but length,
 // codec and CRC, and whatever reads batches reads it (I4).
 func TestRecompress(t *testing.T) {
-	const seed = 7
+	seed := seedtest.New(t)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	long := odd()
 	for i := range 400 { // several blocks of each codec
@@ -104,7 +106,7 @@ func TestRecompressBounds(t *testing.T) {
 
 // TestRecompressDamage: damaged bytes give an error, or a batch of what they decompress to; never a panic (I8).
 func TestRecompressDamage(t *testing.T) {
-	const seed = 3
+	seed := seedtest.New(t)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for _, codec := range codecs {
 		raw := build(t, codec, 3, odd())

@@ -10,25 +10,38 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/reprocess"
 	"github.com/ledgerlake/ledgerlake/tiering"
 )
 
-// loader is a sink: it appends what it gets to a file of its own in dir, and dies now and then, before or behind the
-// acknowledgement.
+// loader is a sink: it appends what it gets to a file of its own in dir, and dies by the dice that lie there, before or
+// behind the acknowledgement.
 func loader(dir string) {
 	f, err := os.CreateTemp(dir, "got-*")
 	if err != nil {
 		panic(err)
 	}
-	_, calm := os.Stat(filepath.Join(dir, "calm"))
-	dies := func(of int) bool { return calm != nil && rand.IntN(of) == 0 }
+	lives, err := filepath.Glob(filepath.Join(dir, "got-*"))
+	if err != nil {
+		panic(err)
+	}
+	dies := func(int) bool { return false }
+	if dice, err := os.ReadFile(filepath.Join(dir, "dice")); err == nil {
+		seed, err := strconv.ParseUint(string(dice), 10, 64)
+		if err != nil {
+			panic(err)
+		}
+		rng := rand.New(rand.NewPCG(seed, uint64(len(lives))))
+		dies = func(of int) bool { return rng.IntN(of) == 0 }
+	}
 	last := map[int]int64{}
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		var r struct {
@@ -66,12 +79,16 @@ func TestCommandSink(t *testing.T) {
 	}
 	r.send(500, 700)
 	dir := t.TempDir()
+	dice := filepath.Join(dir, "dice")
+	if err := os.WriteFile(dice, fmt.Append(nil, seedtest.New(t)), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	t.Setenv(helper, "sink:"+dir)
 	cfg := r.config(reprocess.Spec{Where: "n % 3 != 0", Columns: []reprocess.Column{{Name: "n", Value: "n == 50 ? int('no') : n * 2"}}})
 	cfg.Tiering = tiering.Config{MaxRows: 30, RetryBase: time.Microsecond, RetryMax: time.Millisecond}
 	for try := 0; ; try++ {
 		if try == 5 {
-			if err := os.WriteFile(filepath.Join(dir, "calm"), nil, 0o644); err != nil {
+			if err := os.Remove(dice); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -154,9 +171,6 @@ func TestCommandSinkThatEndsWithAStatus(t *testing.T) {
 	r.send(0, 100)
 	dir := t.TempDir()
 	t.Setenv(helper, "sink:"+dir)
-	if err := os.WriteFile(filepath.Join(dir, "calm"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
 	cfg := r.config(reprocess.Spec{})
 	var log bytes.Buffer
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))

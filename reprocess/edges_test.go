@@ -413,9 +413,6 @@ func TestStateOfAProgramIsNoTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "calm"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
 	t.Setenv(helper, "sink:"+dir)
 	cfg := r.config(reprocess.Spec{})
 	cfg.Outlet = &reprocess.CommandOutlet{Argv: []string{os.Args[0]}}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/broker/local"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/objstore/dir"
@@ -182,12 +183,5 @@ func same(t *testing.T, who string, got, want map[place]int64) {
 }
 
 func random(t *testing.T) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s := os.Getenv("LEDGERLAKE_SEED"); s != "" {
-		if _, err := fmt.Sscan(s, &seed); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("LEDGERLAKE_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 5))
+	return rand.New(rand.NewPCG(seedtest.New(t), 5))
 }

@@ -4,31 +4,25 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"testing"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
 )
 
 // TestCrash cuts the power at a random operation of a segment's life: appends, syncs, index flushes, the seal.
 // What was synced is whole afterwards (I1), what follows it is a prefix of what was appended or is cut, and
-// the segment goes on from there as if nothing had been. LEDGERLAKE_SEED runs one seed alone.
+// the segment goes on from there as if nothing had been.
 func TestCrash(t *testing.T) {
-	first, seeds := uint64(0), uint64(1000)
+	seeds := 1000
 	if testing.Short() {
 		seeds = 200
 	}
-	if s := os.Getenv("LEDGERLAKE_SEED"); s != "" {
-		if _, err := fmt.Sscan(s, &first); err != nil {
+	seedtest.Each(t, seeds, func(t *testing.T, seed uint64) {
+		if err := crashOnce(t, seed); err != nil {
 			t.Fatal(err)
 		}
-		seeds = 1
-	}
-	for seed := first; seed < first+seeds; seed++ {
-		if err := crashOnce(t, seed); err != nil {
-			t.Fatalf("LEDGERLAKE_SEED=%d: %v", seed, err)
-		}
-	}
+	})
 }
 
 // life is what a segment went through until the power went.

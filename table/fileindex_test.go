@@ -5,9 +5,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/objstore/mem"
 	"github.com/ledgerlake/ledgerlake/record"
 )
@@ -27,9 +27,7 @@ func newIndexed(t *testing.T) *indexed {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = tb.Close() })
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	return &indexed{t: t, tb: tb, rng: rand.New(rand.NewPCG(seed, 0))}
+	return &indexed{t: t, tb: tb, rng: rand.New(rand.NewPCG(seedtest.New(t), 0))}
 }
 
 // commit adds n files, each with the next offsets of some partitions, said by a tag, by statistics, or (opaque) not at all.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -136,13 +135,14 @@ func TestForeignRows(t *testing.T) {
 
 // A row with a partition and no offset, or the other way round, is damage and is named.
 func TestHalfAPositionIsDamage(t *testing.T) {
+	rng := newRand(t)
 	for _, k := range []key{{0, -1}, {-1, 5}} {
 		tb, err := OpenOrCreate(t.Context(), mem.New(), payload, Config{Topic: "t"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		rows := []row{{key{0, 1}, "a"}, {none, "b"}, {k, "c"}}
-		rand.Shuffle(2, func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
+		rng.Shuffle(2, func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
 		snap := commit(t, tb, foreignFile(t, tb, "half.parquet", rows))
 		for _, ranges := range [][]Range{nil, {{Partition: 0, From: 0, To: 100}}} {
 			if _, _, err := textsOf(t, tb, snap, ScanOptions{Ranges: ranges}); !errors.Is(err, ErrNoPosition) {

@@ -5,33 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/objstore/mem"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
 	"github.com/ledgerlake/ledgerlake/tiering"
 )
-
-func seedOf(t *testing.T) uint64 {
-	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	if s := os.Getenv("LEDGERLAKE_SEED"); s != "" {
-		n, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		seed = n
-	}
-	t.Logf("LEDGERLAKE_SEED=%d", seed)
-	return seed
-}
 
 // dieBeforeRows runs a tierer that commits its dead letters and is killed before it commits the rows.
 func (r *rig) dieBeforeRows() {
@@ -186,7 +171,7 @@ func TestDroppedLetters(t *testing.T) {
 // TestLettersModel kills tierers at random calls of both stores while formats and schemas change between runs.
 // Whatever happens, each record is in one of the tables (I3, I7).
 func TestLettersModel(t *testing.T) {
-	seed := seedOf(t)
+	seed := seedtest.New(t)
 	for i := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, i))
 		r := newRig(t, 2)
@@ -205,7 +190,7 @@ func TestLettersModel(t *testing.T) {
 		r.mustRun()
 		r.either()
 		if t.Failed() {
-			t.Fatalf("LEDGERLAKE_SEED=%d, round %d", seed, i)
+			t.Fatalf("round %d", i)
 		}
 	}
 }

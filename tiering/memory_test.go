@@ -14,6 +14,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/objstore/dir"
@@ -32,9 +33,7 @@ func TestMemory(t *testing.T) {
 	// What is allocated while a collection runs counts as live. The percentage bounds that too, on any number of processors.
 	defer debug.SetGCPercent(debug.SetGCPercent(5))
 	const mib = 1 << 20
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 1))
+	rng := rand.New(rand.NewPCG(seedtest.New(t), 1))
 	pad := bytes.Repeat([]byte("some text "), 60)
 	for _, c := range []struct {
 		name      string

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/objstore/mem"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
@@ -167,8 +168,7 @@ func TestFaults(t *testing.T) {
 
 // TestRestarts kills the tierer at random store calls, again and again, and loses answers on the way.
 func TestRestarts(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := seedtest.New(t)
 	rng := rand.New(rand.NewPCG(seed, 2))
 	for range 15 {
 		r := newRig(t, 3)

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +18,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/segment"
@@ -431,18 +430,11 @@ func TestCompactReaders(t *testing.T) {
 // TestCompactCrash cuts the power at every operation of passes of the cleaner: the log has the same newest values,
 // those that were acknowledged (I1), under the same offsets (I2), and no value comes back behind its tombstone.
 func TestCompactCrash(t *testing.T) {
-	first, seeds := uint64(0), uint64(300)
+	seeds := 300
 	if testing.Short() {
 		seeds = 30
 	}
-	if s, err := strconv.ParseUint(os.Getenv("LEDGERLAKE_SEED"), 10, 64); err == nil {
-		first, seeds = s, 1
-	}
-	for seed := first; seed < first+seeds; seed++ {
-		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { compactCrashOnce(t, seed) }) {
-			t.Fatalf("LEDGERLAKE_SEED=%d", seed)
-		}
-	}
+	seedtest.Each(t, seeds, compactCrashOnce)
 }
 
 func compactCrashOnce(t *testing.T, seed uint64) {

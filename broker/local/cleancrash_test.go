@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -15,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
 	"github.com/ledgerlake/ledgerlake/record"
 )
@@ -59,18 +58,11 @@ func (c *changelog) committed() map[string]string {
 // while and the power cut at random operations: the newest committed value of each key is there, and nothing that
 // was aborted (I1, I2).
 func TestCompactTxnCrash(t *testing.T) {
-	first, seeds := uint64(0), uint64(400)
+	seeds := 400
 	if testing.Short() {
 		seeds = 30
 	}
-	if s, err := strconv.ParseUint(os.Getenv("LEDGERLAKE_SEED"), 10, 64); err == nil {
-		first, seeds = s, 1
-	}
-	for seed := first; seed < first+seeds; seed++ {
-		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { compactTxnCrashOnce(t, seed) }) {
-			t.Fatalf("LEDGERLAKE_SEED=%d", seed)
-		}
-	}
+	seedtest.Each(t, seeds, compactTxnCrashOnce)
 }
 
 // compactTxnRun is one life of the log, until the power goes.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
 	"github.com/ledgerlake/ledgerlake/record"
 )
@@ -130,11 +131,7 @@ func TestCrash(t *testing.T) {
 	if testing.Short() {
 		seeds = 200
 	}
-	for seed := range uint64(seeds) {
-		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { crashOnce(t, seed) }) {
-			t.Fatalf("seed %d", seed)
-		}
-	}
+	seedtest.Each(t, seeds, crashOnce)
 }
 
 func crashOnce(t *testing.T, seed uint64) {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/segment"
@@ -78,7 +79,7 @@ func TestMarksAboveEnd(t *testing.T) {
 // TestPowerLossWithoutDurability cuts the power at random operations of a log without durability, in rounds:
 // records may be lost, but offsets below what a hold has said are never given again (I2).
 func TestPowerLossWithoutDurability(t *testing.T) {
-	for seed := range uint64(150) {
+	seedtest.Each(t, 150, func(t *testing.T, seed uint64) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		mem := vfs.NewMem()
 		held := record.Offset(0)
@@ -102,11 +103,11 @@ func TestPowerLossWithoutDurability(t *testing.T) {
 			for range 15 {
 				res := mustAppend(t, l, tp("t", 0), batchOf(t, fmt.Sprintf("%0*d", rng.IntN(900), 1)))
 				if res.Base < held {
-					t.Fatalf("seed %d: offset %d is given again, held at %d", seed, res.Base, held) // I2
+					t.Fatalf("offset %d is given again, held at %d", res.Base, held) // I2
 				}
 				if rng.IntN(3) == 0 {
 					if err := l.Hold(t.Context(), tp("t", 0), res.Base+1); err != nil {
-						t.Fatalf("seed %d: %v", seed, err)
+						t.Fatal(err)
 					}
 					held = res.Base + 1
 				}
@@ -117,7 +118,7 @@ func TestPowerLossWithoutDurability(t *testing.T) {
 				mem, held = after, survived
 			}
 		}
-	}
+	})
 }
 
 // TestHoldAboveEnd refuses what would otherwise be taken for lost records at the next start.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
 	"github.com/ledgerlake/ledgerlake/record"
 )
@@ -93,7 +94,7 @@ func TestPassingErrors(t *testing.T) {
 
 // TestRotateCrash cuts the power around the failed and the repeated making of a journal file (I1).
 func TestRotateCrash(t *testing.T) {
-	for seed := range uint64(100) {
+	seedtest.Each(t, 100, func(t *testing.T, seed uint64) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		mem := vfs.NewMem()
 		inject := vfs.NewInject(mem)
@@ -128,21 +129,21 @@ func TestRotateCrash(t *testing.T) {
 		}
 		mustClose(t, l)
 		if after == nil {
-			continue
+			return
 		}
 		if found, err := CheckDir(t.Context(), after, "/log"); err != nil || len(found) > 0 {
-			t.Fatalf("seed %d: check: %v %v", seed, found, err)
+			t.Fatalf("check: %v %v", found, err)
 		}
 		cfg.FS = after
 		l = mustOpen(t, cfg)
 		got, _ := mustRead(t, l, tp("t", 0))
 		for o := range record.Offset(survived) {
 			if got[o] != acked[o] { // I1
-				t.Fatalf("seed %d: offset %d: %.20q, want %.20q", seed, o, got[o], acked[o])
+				t.Fatalf("offset %d: %.20q, want %.20q", o, got[o], acked[o])
 			}
 		}
 		mustClose(t, l)
-	}
+	})
 }
 
 // countFS counts the files that are open.

@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
 	"github.com/ledgerlake/ledgerlake/record"
 )
@@ -207,18 +206,11 @@ func (m *txnModel) compare(t *testing.T, l *Log, p record.TopicPartition) {
 // TestTxnCrash cuts the power at random operations of a log with transactions, several times in a row: what was
 // acknowledged is there (I1) under its offset (I2), what was committed is visible as a whole, and nothing else is.
 func TestTxnCrash(t *testing.T) {
-	first, seeds := uint64(0), uint64(1000)
+	seeds := 1000
 	if testing.Short() {
 		seeds = 60
 	}
-	if s, err := strconv.ParseUint(os.Getenv("LEDGERLAKE_SEED"), 10, 64); err == nil {
-		first, seeds = s, 1
-	}
-	for seed := first; seed < first+seeds; seed++ {
-		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { txnCrashOnce(t, seed) }) {
-			t.Fatalf("LEDGERLAKE_SEED=%d", seed)
-		}
-	}
+	seedtest.Each(t, seeds, txnCrashOnce)
 }
 
 func txnCrashOnce(t *testing.T, seed uint64) {

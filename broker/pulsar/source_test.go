@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/broker/pulsar/pulsartest"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -122,14 +122,7 @@ func fetchAll(t *testing.T, s *Source, from record.Offset, n int) []row {
 // TestEveryStartCountsAlike: messages, batches and chunks that mix come in order and under the same offsets and ids,
 // whatever offset a source begins at, though connections break and ledgers that are acknowledged go (I2, I4, I6).
 func TestEveryStartCountsAlike(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	if s := os.Getenv("LEDGERLAKE_SEED"); s != "" {
-		if _, err := fmt.Sscan(s, &seed); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("seed %d; repeat with LEDGERLAKE_SEED=%d", seed, seed)
-	r := rand.New(rand.NewPCG(seed, 1))
+	r := rand.New(rand.NewPCG(seedtest.New(t), 1))
 	b := pulsartest.Start(t)
 	b.Create(brokerName)
 	var want []string

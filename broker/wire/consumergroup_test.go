@@ -3,7 +3,6 @@ package wire
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,20 +13,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/record"
 )
-
-func testSeed(t *testing.T) uint64 {
-	seed := uint64(time.Now().UnixNano())
-	if v := os.Getenv("LEDGERLAKE_SEED"); v != "" {
-		var err error
-		if seed, err = strconv.ParseUint(v, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("LEDGERLAKE_SEED=%d", seed)
-	return seed
-}
 
 // world is what the coordinator is told of the topics.
 type world map[string]broker.TopicInfo
@@ -123,7 +111,7 @@ func wantShared(t *testing.T, w world, members []*simMember, complete bool) {
 // Members come, go, die and get slow at random, and topics grow: at no moment does a partition have two owners,
 // and in the end all are shared out evenly. Then all go, and nothing is left.
 func TestConsumerGroupModel(t *testing.T) {
-	seed := testSeed(t)
+	seed := seedtest.New(t)
 	for round := range 40 {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, uint64(round)))
@@ -329,7 +317,7 @@ func TestConsumerGroupFences(t *testing.T) {
 
 // The assignors give every partition of a topic to one of its subscribers, evenly, and move no more than they must.
 func TestAssignors(t *testing.T) {
-	rng := rand.New(rand.NewPCG(testSeed(t), 0))
+	rng := rand.New(rand.NewPCG(seedtest.New(t), 0))
 	for range 300 {
 		topics := map[string]int32{}
 		for i := range 1 + rng.IntN(4) {

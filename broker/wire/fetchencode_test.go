@@ -2,21 +2,20 @@ package wire
 
 import (
 	"bytes"
-	"crypto/rand"
-	mrand "math/rand/v2"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 )
 
 // An answer in parts is, byte for byte, what the library makes of it, in every version; fields that are not known here
 // are left to the library.
 func TestGatherIsTheSameAnswer(t *testing.T) {
-	seed := mrand.Uint64()
-	t.Logf("seed %d", seed)
-	rnd := mrand.New(mrand.NewPCG(seed, 1))
+	seed := seedtest.New(t)
+	rnd, noise := rand.New(rand.NewPCG(seed, 1)), rand.NewChaCha8([32]byte{byte(seed)})
 	for version := int16(4); version <= apiFetch().max; version++ {
 		for range 50 {
 			f := kmsg.NewPtrFetchResponse()
@@ -24,7 +23,7 @@ func TestGatherIsTheSameAnswer(t *testing.T) {
 			for range 1 + rnd.IntN(4) {
 				ft := kmsg.NewFetchResponseTopic()
 				ft.Topic = []string{"", "t", "some.topic"}[rnd.IntN(3)]
-				_, _ = rand.Read(ft.TopicID[:])
+				_, _ = noise.Read(ft.TopicID[:])
 				for range rnd.IntN(4) {
 					p := kmsg.NewFetchResponseTopicPartition()
 					p.Partition, p.ErrorCode, p.HighWatermark, p.LastStableOffset, p.LogStartOffset = rnd.Int32(), int16(rnd.IntN(9)), rnd.Int64(), rnd.Int64(), rnd.Int64()
@@ -34,7 +33,7 @@ func TestGatherIsTheSameAnswer(t *testing.T) {
 					switch rnd.IntN(4) {
 					case 0:
 						p.RecordBatches = make([]byte, rnd.IntN(200<<10))
-						_, _ = rand.Read(p.RecordBatches)
+						_, _ = noise.Read(p.RecordBatches)
 					case 1:
 						p.RecordBatches = make([]byte, rnd.IntN(gatherPart+2))
 					case 2:
@@ -68,7 +67,7 @@ func TestGatherIsTheSameAnswer(t *testing.T) {
 }
 
 // someInFiles moves some batches of an answer to where a log's file has them.
-func someInFiles(rnd *mrand.Rand, f *kmsg.FetchResponse) files {
+func someInFiles(rnd *rand.Rand, f *kmsg.FetchResponse) files {
 	in := files{}
 	for i := range f.Topics {
 		ft := &f.Topics[i]

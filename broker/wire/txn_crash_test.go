@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/broker/local"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
 	"github.com/ledgerlake/ledgerlake/record"
 )
@@ -172,14 +171,7 @@ func (s *script) begin(log broker.Transactor, c *txnCoordinator) {
 // the client asks again for what it has no answer to, and then every transaction has happened once: its records in
 // both partitions and its position, or nothing of it.
 func TestTxnPowerLoss(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	if v := os.Getenv("LEDGERLAKE_SEED"); v != "" {
-		var err error
-		if seed, err = strconv.ParseUint(v, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("LEDGERLAKE_SEED=%d", seed)
+	seed := seedtest.New(t)
 	const transactions = 3
 	for _, v2 := range []bool{false, true} {
 		for stop, more := 0, true; more; stop++ {
@@ -367,7 +359,7 @@ func TestTxnHanging(t *testing.T) {
 
 // With a Log that syncs nothing a power loss takes what it likes: no transaction is left that nobody will end.
 func TestTxnHangingAfterPowerLoss(t *testing.T) {
-	ctx, seed := t.Context(), testSeed(t)
+	ctx, seed := t.Context(), seedtest.New(t)
 	for run := range uint64(40) {
 		m := vfs.NewMem()
 		cfg := local.Config{Dir: "log", FS: m, JournalBytes: 1 << 20, Durability: local.DurabilityNone}

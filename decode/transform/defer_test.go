@@ -5,20 +5,19 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/ledgerlake/ledgerlake/decode"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
 // TestTransformsEqualPatchedMessages: whatever a message has at, above and beside the fields that transforms fill, its
 // row is that of a message in which they stood before it was decoded. I7: what is refused leaves no trace between them.
 func TestTransformsEqualPatchedMessages(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := seedtest.New(t)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	pick := func(of ...string) string { return of[rng.IntN(len(of))] }
 	d := readme(t)

@@ -4,20 +4,18 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/ledgerlake/ledgerlake/decode/transform"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 )
 
 // Whatever messages and policies come together, after each message all columns and the fields below them have as many
 // rows as the decoder: a value that landed a row too early would stop the whole program (I7, I8).
 func TestColumnsStayEven(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 3))
+	rng := rand.New(rand.NewPCG(seedtest.New(t), 3))
 	specs := 0
 	for range 1000 {
 		spec := randomSpec(rng)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ledgerlake/ledgerlake/internal/acl"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 )
 
 func rule(effect acl.Effect, who string, op acl.Operation, kind acl.Kind, pattern acl.Pattern, name string) acl.Rule {
@@ -100,9 +101,7 @@ func TestAllowsAny(t *testing.T) {
 
 // The index decides as a plain look at every rule does.
 func TestIndexAgainstScan(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 1))
+	rnd := rand.New(rand.NewPCG(seedtest.New(t), 1))
 	names := []string{"a", "ab", "abc", "b", "*", "a.b", "bb"}
 	pick := func(of ...string) string { return of[rnd.IntN(len(of))] }
 	for range 300 {
@@ -219,9 +218,7 @@ func spellings(a netip.Addr) []string {
 // I8: a rule is about an address, however it is spelled: in the rule, in a filter, where the connection comes from, or in a
 // rule that an earlier version kept as it came. What is no address is refused.
 func TestHostSpellings(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 1))
+	rnd := rand.New(rand.NewPCG(seedtest.New(t), 1))
 	addrs := []netip.Addr{netip.IPv6Loopback(), netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("fe80::1")}
 	for range 50 {
 		var b [16]byte

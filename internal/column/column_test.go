@@ -5,12 +5,13 @@ import (
 	"errors"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 )
 
 func allTypes() []arrow.DataType {
@@ -126,8 +127,7 @@ func halfRow(rng *rand.Rand, c Column, scratch func(arrow.DataType) array.Builde
 
 // I7: rows that were rolled back leave no trace, in any type and at any depth.
 func TestColumnEqualsBuilder(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := seedtest.New(t)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	scratch := func(dt arrow.DataType) array.Builder { return array.NewBuilder(memory.DefaultAllocator, dt) }
 	for _, dt := range allTypes() {

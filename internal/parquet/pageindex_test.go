@@ -44,7 +44,7 @@ func TestPageIndexIsTrue(t *testing.T) {
 				indexed++
 				checkPlaces(t, b, p)
 				if p.Limits != nil && len(c.path) == 1 {
-					checkLimits(t, c, p, array.NewSlice(column0(t, tab.Column(c.column)), first, first+footer.RowGroup(g).NumRows()))
+					checkLimits(t, rng, c, p, array.NewSlice(column0(t, tab.Column(c.column)), first, first+footer.RowGroup(g).NumRows()))
 				}
 				compareIndex(t, r.GetPageIndexReader(), g, i, c, p)
 			}
@@ -68,14 +68,14 @@ func checkPlaces(t *testing.T, b []byte, p *Pages) {
 }
 
 // checkLimits compares what the index says of the pages with the values.
-func checkLimits(t *testing.T, c *column, p *Pages, values arrow.Array) {
+func checkLimits(t *testing.T, rng *rand.Rand, c *column, p *Pages, values arrow.Array) {
 	t.Helper()
 	for i, l := range p.Limits {
 		page := array.NewSlice(values, p.First[i], p.First[i+1])
 		if int64(page.NullN()) != l.Nulls || l.Empty != (page.NullN() == page.Len()) {
 			t.Fatalf("%s page %d: %+v, of %d rows %d are null", c.name, i, l, page.Len(), page.NullN())
 		}
-		for j := 0; j < page.Len(); j += 1 + rand.IntN(1+page.Len()/500) {
+		for j := 0; j < page.Len(); j += 1 + rng.IntN(1+page.Len()/500) {
 			if page.IsValid(j) {
 				v := plainValue(c, page, j)
 				if c.compare(l.Min, v) > 0 || c.compare(l.Max, v) < 0 {

@@ -8,10 +8,8 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
-	"os"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -26,19 +24,11 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/schema"
 
 	"github.com/ledgerlake/ledgerlake/internal/parquet/parquettest"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 )
 
-// newRand gives random numbers; LEDGERLAKE_SEED repeats a failure.
 func newRand(t testing.TB) *rand.Rand {
-	seed := rand.Uint64()
-	if s := os.Getenv("LEDGERLAKE_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("LEDGERLAKE_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
+	return rand.New(rand.NewPCG(seedtest.New(t), 0))
 }
 
 // writeFile writes batches, with the end of a row group after some of them.

@@ -5,20 +5,14 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
-	"time"
+
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 )
 
 func newRand(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("LEDGERLAKE_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("LEDGERLAKE_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
+	return rand.New(rand.NewPCG(seedtest.New(t), 1))
 }
 
 // write gives the portable form of sorted values; runs chooses run containers.

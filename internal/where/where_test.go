@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,6 +14,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 )
 
 func schema() *arrow.Schema {
@@ -155,12 +156,7 @@ func randomFilter(rng *rand.Rand, depth int) string {
 // TestStatsRuleOutNothingKept compares what statistics say with the rows themselves, for random filters on random
 // rows with nulls: rows that are kept are never ruled out (I4).
 func TestStatsRuleOutNothingKept(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	if s := os.Getenv("LEDGERLAKE_SEED"); s != "" {
-		seed, _ = strconv.ParseUint(s, 10, 64)
-	}
-	t.Logf("LEDGERLAKE_SEED=%d", seed)
-	rng := rand.New(rand.NewPCG(seed, 0))
+	rng := rand.New(rand.NewPCG(seedtest.New(t), 0))
 	out := 0
 	for range 3000 {
 		text := randomFilter(rng, 3)
@@ -192,7 +188,7 @@ func TestStatsRuleOutNothingKept(t *testing.T) {
 			out++
 		}
 		if kept > 0 && !may {
-			t.Fatalf("LEDGERLAKE_SEED=%d: %s keeps %v and the statistics rule it out", seed, text, keep)
+			t.Fatalf("%s keeps %v and the statistics rule it out", text, keep)
 		}
 	}
 	t.Logf("the statistics ruled out %d of 3000", out)

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/objstore/dir"
@@ -17,16 +18,11 @@ import (
 // TestCrash proves I1 for objects: what was acknowledged is whole after a power loss at any operation, and what
 // was not is whole or absent. An object that was put if absent keeps its content for ever (I5).
 func TestCrash(t *testing.T) {
-	seeds := uint64(1000)
+	seeds := 1000
 	if testing.Short() {
 		seeds = 200
 	}
-	for seed := range seeds {
-		crashOnce(t, seed)
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
-		}
-	}
+	seedtest.Each(t, seeds, crashOnce)
 }
 
 func crashOnce(t *testing.T, seed uint64) {

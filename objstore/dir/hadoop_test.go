@@ -14,10 +14,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/objstore/dir"
-	"github.com/ledgerlake/ledgerlake/objstore/objstoretest"
 )
 
 const version = "_delta_log/00000000000000000001.json"
@@ -132,7 +132,7 @@ func TestHadoopRace(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(root, "_delta_log"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	seed := objstoretest.Seed(t)
+	seed := seedtest.New(t)
 	rng := rand.New(rand.NewPCG(seed, seed))
 	spin := func(d time.Duration) {
 		for start := time.Now(); time.Since(start) < d; {

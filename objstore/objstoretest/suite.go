@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -399,17 +397,4 @@ func testCanceled(t *testing.T, s objstore.Store) {
 	if got := keys(t, s, objstore.ListOptions{}); len(got) != 0 {
 		t.Errorf("a canceled Put left %q", got)
 	}
-}
-
-// Seed gives the seed of a random test of a store: LEDGERLAKE_SEED, else a new one. It is printed.
-func Seed(t *testing.T) uint64 {
-	t.Helper()
-	seed := rand.Uint64()
-	if s := os.Getenv("LEDGERLAKE_SEED"); s != "" {
-		if _, err := fmt.Sscan(s, &seed); err != nil {
-			t.Fatalf("LEDGERLAKE_SEED: %v", err)
-		}
-	}
-	t.Logf("seed %d; repeat with LEDGERLAKE_SEED=%d", seed, seed)
-	return seed
 }

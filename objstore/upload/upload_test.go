@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
-	"time"
+
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 )
 
 // target keeps what it is sent, and fails where it is told to.
@@ -68,9 +69,7 @@ func (t *target) Abort(ctx context.Context) error {
 
 // Objects of every size about a part's, written in pieces of any length, arrive byte for byte.
 func TestParts(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := rand.New(rand.NewPCG(seedtest.New(t), 0))
 	const part = 16
 	for size := range 4*part + 2 {
 		to := &target{partSize: part}

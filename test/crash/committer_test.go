@@ -23,6 +23,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/committer"
 	"github.com/ledgerlake/ledgerlake/committer/rpc"
 	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/objstore/dir"
@@ -37,8 +38,7 @@ import (
 //
 // LEDGERLAKE_KILLS=100 is the long form; with LEDGERLAKE_SPARK=1 a Spark appends beside as well.
 func TestCommittersAreKilledAndPaused(t *testing.T) {
-	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
-	rng := rand.New(rand.NewPCG(seed, 5))
+	rng := rand.New(rand.NewPCG(seedtest.New(t), 5))
 	url := filepath.Join(t.TempDir(), "events")
 	store := newPlainTable(t, url)
 	g := harness.Committers(t, 3)

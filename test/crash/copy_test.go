@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
@@ -74,7 +75,7 @@ func (c *copier) session(ctx context.Context) error {
 // Two members of a group consume, produce and commit while the served log is killed: every record of the input
 // is in the output once for read_committed readers (I1, I4), in the log and in the table.
 func TestCopyIsExactlyOnce(t *testing.T) {
-	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
+	seed := seedtest.New(t)
 	kills := harness.Kills(t, 6)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	dir := t.TempDir()

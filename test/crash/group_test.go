@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
@@ -23,7 +24,7 @@ func TestGroupOfIngestsIsKilled(t *testing.T) {
 	k := harness.Kafka(t)
 	const partitions = 12
 	harness.CreateTopic(t, k.Addr, "events", partitions)
-	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
+	seed := seedtest.New(t)
 	rng := rand.New(rand.NewPCG(seed, 3))
 	table := filepath.Join(t.TempDir(), "events")
 	base := []string{"ingest", "--brokers", k.Addr, "--topic", "events", "--table", table, "--format", "json",

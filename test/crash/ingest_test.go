@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
@@ -29,7 +30,7 @@ func TestTwoIngestsFromRealKafkaAreKilled(t *testing.T) {
 
 func killIngest(t *testing.T, addr string, c harness.LoadConfig, kills, processes int) {
 	t.Helper()
-	c.Addr, c.Topic, c.Seed = addr, "events", harness.Seed(t, uint64(time.Now().UnixNano()))
+	c.Addr, c.Topic, c.Seed = addr, "events", seedtest.New(t)
 	kills = harness.Kills(t, kills)
 	r := rand.New(rand.NewPCG(c.Seed, 2))
 	table := filepath.Join(t.TempDir(), "events")

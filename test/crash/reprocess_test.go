@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
@@ -19,7 +20,7 @@ import (
 // random. Its rows and dead letters are those of an undisturbed run (I3, I7).
 func TestReprocessIsDisturbed(t *testing.T) {
 	python := harness.Python(t)
-	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
+	seed := seedtest.New(t)
 	r := rand.New(rand.NewPCG(seed, 9))
 	dir := t.TempDir()
 	s := harness.Serve(t, dir, "", "--topic", "events:3", "--format", "json", "--schema", harness.WriteEventSchema(t), "--flush-age", "100ms")

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
@@ -33,7 +34,7 @@ func TestServeIsKilledAmidTransactions(t *testing.T) {
 // from the table.
 func killServe(t *testing.T, c harness.LoadConfig) {
 	t.Helper()
-	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
+	seed := seedtest.New(t)
 	kills := harness.Kills(t, 12)
 	r := rand.New(rand.NewPCG(seed, 0))
 	dir := t.TempDir()

@@ -11,12 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
 // The command forms that scripts rely on: inspect's object, read's starts and ends, and the resume token.
 func TestStableCommandForms(t *testing.T) {
-	seed := harness.Seed(t, 12)
+	seed := seedtest.New(t)
 	const n = 900
 	dir := t.TempDir()
 	table := fillTable(t, dir, seed, n, 2, "--flush-rows", "200")
@@ -133,7 +134,7 @@ func TestStableCommandForms(t *testing.T) {
 
 // A read that follows gives what is there and then what comes, each once (I4).
 func TestReadFollows(t *testing.T) {
-	seed := harness.Seed(t, 5)
+	seed := seedtest.New(t)
 	s := harness.Serve(t, t.TempDir(), "", "--topic", "events:2", "--format", "json", "--schema", harness.WriteEventSchema(t), "--flush-age", "100ms")
 	produce(t, s.Addr, "events", seed, 0, 500)
 	out := make(chan []byte, 1)

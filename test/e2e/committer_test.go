@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
@@ -20,7 +21,7 @@ import (
 func TestThroughCommitters(t *testing.T) {
 	k := harness.Kafka(t)
 	harness.CreateTopic(t, k.Addr, "orders", 6)
-	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
+	seed := seedtest.New(t)
 	g := harness.Committers(t, 3)
 	table := filepath.Join(t.TempDir(), "orders")
 	base := []string{"ingest", "--brokers", k.Addr, "--topic", "orders", "--table", table, "--format", "json",
@@ -105,7 +106,7 @@ func wasMerged(t *testing.T, tables ...string) error {
 func TestEmbeddedCommitter(t *testing.T) {
 	s := harness.Serve(t, filepath.Join(t.TempDir(), "data"), "", "--topic", "clicks", "--format", "json", "--schema", harness.WriteEventSchema(t),
 		"--flush-age", "100ms", "--committer-listen", "127.0.0.1:0")
-	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
+	seed := seedtest.New(t)
 	load := harness.StartLoad(t, harness.LoadConfig{Addr: s.Addr, Topic: "clicks", Seed: seed, Rate: 2000})
 	harness.Eventually(t, time.Minute, func() error { return load.Reached(1000) })
 	acked := load.Stop(t)

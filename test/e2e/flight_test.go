@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
@@ -14,7 +15,7 @@ import (
 // it was sent (I4). A stream that follows gets new records, and its token goes on behind them.
 func TestPythonReadsOverFlight(t *testing.T) {
 	harness.Python(t)
-	seed := harness.Seed(t, 99)
+	seed := seedtest.New(t)
 	const tiered, n, more = 1500, 2000, 100
 	dir := t.TempDir()
 	fillTable(t, dir, seed, tiered, 2)

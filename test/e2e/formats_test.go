@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/sr/srfake"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/decode/decodetest"
 	"github.com/ledgerlake/ledgerlake/decode/protobuf"
 	"github.com/ledgerlake/ledgerlake/internal/registry"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
@@ -32,20 +32,14 @@ func formats(t *testing.T, script string, args ...string) []byte {
 	return out.Bytes()
 }
 
-func seed(t *testing.T) string {
-	s := fmt.Sprint(time.Now().UnixNano() % 1e9)
-	t.Logf("seed %s", s)
-	return s
-}
-
 // What fastavro writes of random schemas and values, raw, as single objects and as containers.
 func TestAvroThatFastavroWrote(t *testing.T) {
-	decodetest.CheckAvro(t, formats(t, "encodeavro.py", seed(t), "150", "4"))
+	decodetest.CheckAvro(t, formats(t, "encodeavro.py", fmt.Sprint(seedtest.New(t)), "150", "4"))
 }
 
 // What Google's library writes of random messages.
 func TestProtobufThatGoogleWrote(t *testing.T) {
-	decodetest.CheckProtobuf(t, formats(t, "encodeproto.py", seed(t), "100", "4"))
+	decodetest.CheckProtobuf(t, formats(t, "encodeproto.py", fmt.Sprint(seedtest.New(t)), "100", "4"))
 }
 
 // What Confluent's serializers write and register. The registry is franz-go's own in memory; no real one installs here.

@@ -19,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
@@ -127,7 +128,7 @@ func tooMany(records []harness.Record, seed uint64, acked map[int]harness.Positi
 // go on through it, and a plain consumer through it reads from offset 0 to the tail, each record once (I3, I4).
 func TestGateway(t *testing.T) {
 	k := harness.Kafka(t)
-	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
+	seed := seedtest.New(t)
 	lake, schema := t.TempDir(), harness.WriteEventSchema(t)
 	addr, metrics := gatewayWith(t, k.Addr, lake)
 	harness.CreateTopic(t, addr, "orders", 3)
@@ -198,7 +199,7 @@ func TestGatewayLong(t *testing.T) {
 // killUpstream drops records, and kills the cluster's node, while producers go on: nothing acknowledged is lost, and
 // nothing comes twice (I3, I4). Not counted is what the cluster itself has made of two transactions.
 func killUpstream(t *testing.T, k *harness.RealKafka, addr, lake, schema string) {
-	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
+	seed := seedtest.New(t)
 	harness.CreateTopic(t, addr, "killed", 4)
 	load := harness.StartLoad(t, harness.LoadConfig{Addr: addr, Topic: "killed", Seed: seed, Producers: 4, Transactions: true})
 	mixed := map[harness.Position]bool{}

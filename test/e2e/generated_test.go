@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
@@ -16,7 +17,7 @@ import (
 // reads the rows that we read. A record that brings another value is a dead letter (I7).
 func TestSparkAndGeneratedColumns(t *testing.T) {
 	harness.SparkPython(t)
-	rng := rand.New(rand.NewPCG(harness.Seed(t, rand.Uint64()), 0))
+	rng := rand.New(rand.NewPCG(seedtest.New(t), 0))
 	dir := t.TempDir()
 	table := filepath.Join(dir, "lake", "made")
 	harness.RunSpark(t, "spark.py", "generated", table)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
@@ -14,7 +15,7 @@ import (
 // committed is there, what was aborted is not; ingest from the Kafka that came back goes on behind it (I3, I4).
 func TestImportOfACopiedDirectory(t *testing.T) {
 	k := harness.Kafka(t)
-	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
+	seed := seedtest.New(t)
 	harness.CreateTopic(t, k.Addr, "orders", 3)
 	load := harness.StartLoad(t, harness.LoadConfig{Addr: k.Addr, Topic: "orders", Seed: seed, Transactions: true})
 	harness.Eventually(t, time.Minute, func() error { return load.Reached(3000) })

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
@@ -78,7 +79,7 @@ func awaitReady(t *testing.T, addr string, status int, has string) {
 // are added and taken away by a change of the file while the others go on. Each record is in each of its tables once (I3).
 func TestStreamsOfAFile(t *testing.T) {
 	k := harness.Kafka(t)
-	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
+	seed := seedtest.New(t)
 	for _, topic := range []string{"orders", "web.eu"} {
 		harness.CreateTopic(t, k.Addr, topic, 2)
 	}
@@ -148,7 +149,7 @@ func TestStreamsOfAFile(t *testing.T) {
 // keeps one reads nothing of it again (no session begins anew, nothing is discarded), and each record is a row once (I3).
 func TestScaling(t *testing.T) {
 	k := harness.Kafka(t)
-	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
+	seed := seedtest.New(t)
 	const partitions = 12
 	harness.CreateTopic(t, k.Addr, "events", partitions)
 	table := filepath.Join(t.TempDir(), "events")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
@@ -66,7 +67,7 @@ func TestJavaTools(t *testing.T) {
 
 // Kafka's own dump tool reads our segment and index files: the format is theirs, byte for byte.
 func TestKafkaDumpsOurSegments(t *testing.T) {
-	seed := harness.Seed(t, 7)
+	seed := seedtest.New(t)
 	const n = 3000
 	s := harness.Serve(t, t.TempDir(), "", "--no-tiering", "--topic", "dumped:1", "--segment-bytes", "32768")
 	for i := 0; i < n; i += 500 { // a segment ends between batches, so send several

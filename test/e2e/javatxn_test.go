@@ -5,13 +5,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
 // Kafka's own transactional copier, with the Java client, copies a topic in transactions of which it aborts some
 // at random: a read_committed consumer sees every record once. Kafka's tool lists and describes transactions.
 func TestJavaTransactions(t *testing.T) {
-	seed := harness.Seed(t, 11)
+	seed := seedtest.New(t)
 	const n = 1000
 	s := harness.Serve(t, t.TempDir(), "", "--no-tiering", "--topic", "in:1", "--topic", "out:1")
 	produce(t, s.Addr, "in", seed, 0, n)

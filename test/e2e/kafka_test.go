@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestIngestFromRealKafka(t *testing.T) {
 	harness.Python(t)
 	k := harness.Kafka(t)
-	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
+	seed := seedtest.New(t)
 	harness.CreateTopic(t, k.Addr, "orders", 3)
 	table := filepath.Join(t.TempDir(), "orders")
 	ingest := []string{"ingest", "--brokers", k.Addr, "--topic", "orders", "--table", table, "--until-latest",
@@ -111,7 +112,7 @@ func wantValues(t *testing.T, who string, rows []map[string]any, want map[harnes
 // comes back. Each record is a row once, whoever had its partition (I3).
 func TestIngestGroup(t *testing.T) {
 	k := harness.Kafka(t)
-	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
+	seed := seedtest.New(t)
 	harness.CreateTopic(t, k.Addr, "shared", 4)
 	table := filepath.Join(t.TempDir(), "shared")
 	args := []string{"ingest", "--brokers", k.Addr, "--topic", "shared", "--table", table,

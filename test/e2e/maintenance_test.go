@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
@@ -15,7 +16,7 @@ import (
 // after; an older version comes back with its rows while its files are there, and names them when not. I3, I6
 func TestOthersReadMaintainedTable(t *testing.T) {
 	harness.Python(t)
-	seed := harness.Seed(t, 20261130)
+	seed := seedtest.New(t)
 	const n = 4000
 	dir := t.TempDir()
 	s := harness.Serve(t, dir, "", "--topic", "events:3", "--format", "json", "--schema", harness.WriteEventSchema(t),
@@ -85,7 +86,7 @@ func decode(t *testing.T, raw []byte, v any) {
 // optimize runs beside it. I3, I4
 func TestBackgroundOptimize(t *testing.T) {
 	harness.Python(t)
-	seed := harness.Seed(t, 20261201)
+	seed := seedtest.New(t)
 	const least, step, versions = 3000, 75, 40
 	dir := t.TempDir()
 	s := harness.Serve(t, dir, "", "--topic", "events:2", "--format", "json", "--schema", harness.WriteEventSchema(t),
@@ -151,7 +152,7 @@ func TestWeReadSparksFeatures(t *testing.T) {
 func TestMaintenanceOnS3(t *testing.T) {
 	harness.Python(t)
 	s3 := harness.S3(t)
-	seed := harness.Seed(t, 20261202)
+	seed := seedtest.New(t)
 	const n, steps = 1500, 6
 	table, ours := fillTableOnS3InSteps(t, s3, seed, n, steps)
 	at := []string{"--s3-endpoint", s3.Endpoint, "--json", "--log-level", "warn"}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
@@ -13,7 +14,7 @@ import (
 // is read at any offset, and over the seam, which is behind its last rows, into the log (I4).
 func TestReadForeignTableByMapping(t *testing.T) {
 	harness.Python(t)
-	seed := harness.Seed(t, 4242)
+	seed := seedtest.New(t)
 	const n, more = 900, 300
 	s := harness.Serve(t, t.TempDir(), "", "--no-tiering", "--topic", "events:2")
 	produce(t, s.Addr, "events", seed, 0, n)

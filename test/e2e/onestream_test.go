@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
@@ -17,7 +18,7 @@ import (
 // have the same records at the same offsets (I4).
 func TestSparkAndPythonFollowOneStream(t *testing.T) {
 	harness.SparkPython(t)
-	seed := harness.Seed(t, 777)
+	seed := seedtest.New(t)
 	const tiered, n, more = 3000, 4000, 500
 	dir := t.TempDir()
 	fillTable(t, dir, seed, tiered, 3)

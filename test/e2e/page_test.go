@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
@@ -15,7 +16,7 @@ import (
 // out of the table and through the seam into the log (I4).
 func TestPageInBrowser(t *testing.T) {
 	harness.Browser(t)
-	seed := harness.Seed(t, 77)
+	seed := seedtest.New(t)
 	const tiered, n = 300, 400
 	dir := t.TempDir()
 	fillTable(t, dir, seed, tiered, 1)

@@ -18,6 +18,7 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/file"
 
 	"github.com/ledgerlake/ledgerlake/internal/parquet"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
@@ -272,7 +273,7 @@ func askEngines(t *testing.T, run func(args ...string) []byte, engines, job stri
 // limits of every leaf's pages it finds the rows that it finds by testing all of them. DataFusion leaves pages out by it.
 func TestOthersPruneByOurPages(t *testing.T) {
 	harness.Python(t)
-	rng := rand.New(rand.NewPCG(harness.Seed(t, rand.Uint64()), 0))
+	rng := rand.New(rand.NewPCG(seedtest.New(t), 0))
 	run := func(args ...string) []byte { return harness.RunPython(t, nil, "pages.py", args...) }
 	askEngines(t, run, "DuckDB,polars,pyarrow,DataFusion", pagesJob(t, rng), rng)
 }
@@ -280,7 +281,7 @@ func TestOthersPruneByOurPages(t *testing.T) {
 // Nor Spark, which leaves pages out by the column index, and reads parts of the other columns by the offset index.
 func TestSparkPrunesByOurPages(t *testing.T) {
 	harness.SparkPython(t)
-	rng := rand.New(rand.NewPCG(harness.Seed(t, rand.Uint64()), 0))
+	rng := rand.New(rand.NewPCG(seedtest.New(t), 0))
 	job := pagesJob(t, rng)
 	harness.RunPython(t, nil, "pages.py", "conditions", job)
 	askEngines(t, func(args ...string) []byte { return harness.RunSpark(t, "pages.py", args...) }, "Spark", job, rng)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ledgerlake/ledgerlake/internal/parquet"
 	"github.com/ledgerlake/ledgerlake/internal/parquet/parquettest"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
@@ -69,7 +70,7 @@ func writeFile(t *testing.T, rng *rand.Rand, path string, s *arrow.Schema, batch
 // row groups, and with the pages' checksums verified.
 func TestOthersReadOurParquet(t *testing.T) {
 	harness.Python(t)
-	rng := rand.New(rand.NewPCG(harness.Seed(t, rand.Uint64()), 0))
+	rng := rand.New(rand.NewPCG(seedtest.New(t), 0))
 	files := writeFiles(t, rng, 12)
 	want := harness.DecodeRows(t, harness.RunPython(t, nil, "parquetfiles.py", append([]string{"ipc"}, files...)...))
 	for _, engine := range []string{"pyarrow", "duckdb", "polars"} {
@@ -80,7 +81,7 @@ func TestOthersReadOurParquet(t *testing.T) {
 // Spark reads them too.
 func TestSparkReadsOurParquet(t *testing.T) {
 	harness.SparkPython(t)
-	rng := rand.New(rand.NewPCG(harness.Seed(t, rand.Uint64()), 0))
+	rng := rand.New(rand.NewPCG(seedtest.New(t), 0))
 	files := writeFiles(t, rng, 6)
 	want := harness.DecodeRows(t, harness.RunPython(t, nil, "parquetfiles.py", append([]string{"ipc"}, files...)...))
 	sameRows(t, "Spark", want, harness.DecodeRows(t, harness.RunSpark(t, "spark.py", append([]string{"parquet"}, files...)...)))

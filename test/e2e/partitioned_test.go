@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
 	"github.com/ledgerlake/ledgerlake/objstore/dir"
 	"github.com/ledgerlake/ledgerlake/test/harness"
@@ -29,7 +30,7 @@ func fillPartitioned(t *testing.T, seed uint64, n int) string {
 // says of files (partition values, smallest and largest values) rules out no row that is asked for (I4).
 func TestOthersReadPartitionedTable(t *testing.T) {
 	harness.Python(t)
-	seed := harness.Seed(t, 4410)
+	seed := seedtest.New(t)
 	const n = 4000
 	table := fillPartitioned(t, seed, n)
 	checkReaders(t, table, seed, n)
@@ -185,8 +186,7 @@ func wantEvolved(t *testing.T, who string, rows map[harness.Position]map[string]
 // Spark reads the partitioned, the evolved and the widened table as we do.
 func TestSparkReadsPartitionedAndEvolved(t *testing.T) {
 	harness.SparkPython(t)
-	seed := harness.Seed(t, 4411)
-	for _, table := range []string{fillPartitioned(t, seed, 1500), fillEvolved(t), fillWidened(t)} {
+	for _, table := range []string{fillPartitioned(t, seedtest.New(t), 1500), fillEvolved(t), fillWidened(t)} {
 		theirs := harness.ByPosition(t, "Spark", harness.DecodeRows(t, harness.RunSpark(t, "spark.py", "read", table)))
 		harness.SameRows(t, "Spark", theirs, "ledgerlake", harness.ByPosition(t, "ledgerlake", readTable(t, table)))
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
@@ -71,7 +72,7 @@ func TestPropertySparkReadsOurTables(t *testing.T) {
 
 // randomTables makes tables from one seed each, as we read them ourselves, and a copy of those with a checkpoint.
 func randomTables(t *testing.T, n int) []job {
-	seed := harness.Seed(t, 1) // LEDGERLAKE_SEED and LEDGERLAKE_TABLES look further
+	seed := seedtest.New(t) // LEDGERLAKE_TABLES looks further
 	root := t.TempDir()
 	var jobs []job
 	for i := range n {
@@ -265,7 +266,7 @@ func checkRows(t *testing.T, engine string, j job, got []answer) {
 // deleted, optimized, restored, vacuumed, with and without checkpoints.
 func TestPropertyWeReadTheirTables(t *testing.T) {
 	harness.Python(t)
-	seed := harness.Seed(t, 1)
+	seed := seedtest.New(t)
 	for i := range uint64(harness.Number(t, "LEDGERLAKE_TABLES", 4)) {
 		table := filepath.Join(t.TempDir(), "theirs")
 		harness.RunPython(t, nil, "writers.py", "random", table, fmt.Sprint(seed+i))
@@ -280,7 +281,7 @@ func TestPropertyWeReadTheirTables(t *testing.T) {
 // The same for Spark: deletion vectors, both kinds of checkpoints, column mapping, row tracking, optimize, restore.
 func TestPropertyWeReadSparksTables(t *testing.T) {
 	harness.SparkPython(t)
-	seed := harness.Seed(t, 1)
+	seed := seedtest.New(t)
 	folder := t.TempDir()
 	n := harness.Number(t, "LEDGERLAKE_TABLES", 4)
 	out := harness.RunSpark(t, "spark.py", "random", folder, fmt.Sprint(seed), fmt.Sprint(n))

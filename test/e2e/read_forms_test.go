@@ -9,12 +9,13 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
 // The outputs of read agree with each other, filters reach all of them, and a plan reads no rows.
 func TestReadForms(t *testing.T) {
-	seed := harness.Seed(t, 14)
+	seed := seedtest.New(t)
 	const n = 600
 	dir := t.TempDir()
 	table := fillTable(t, dir, seed, n, 2, "--flush-rows", "200")

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
@@ -112,7 +113,7 @@ func foreignRows(t *testing.T, engine, table string) []map[string]any {
 // sent: nulls, absent fields, escapes, nested columns, times. I3: each (partition, offset) is there once.
 func TestOthersReadOurTable(t *testing.T) {
 	harness.Python(t)
-	seed := harness.Seed(t, 20261129)
+	seed := seedtest.New(t)
 	const n = 6000
 	table := fillTable(t, t.TempDir(), seed, n, 3, "--flush-rows", "1000")
 	checkReaders(t, table, seed, n)

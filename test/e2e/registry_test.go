@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/ledgerlake/ledgerlake/decode/decodetest"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
@@ -124,7 +125,7 @@ func registered(t *testing.T, registry, broker string, topics []string) (send fu
 	}
 	var vectors []vector
 	want = map[string][]map[string]any{}
-	decodetest.Lines(t, formats(t, "registered.py", registry, seed(t)), func(v vector) {
+	decodetest.Lines(t, formats(t, "registered.py", registry, fmt.Sprint(seedtest.New(t))), func(v vector) {
 		vectors = append(vectors, v)
 		if v.Want != nil {
 			want[v.Topic] = append(want[v.Topic], v.Want)

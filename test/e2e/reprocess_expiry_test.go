@@ -9,6 +9,7 @@ import (
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/broker/kafka"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
 	"github.com/ledgerlake/ledgerlake/objstore/dir"
 	"github.com/ledgerlake/ledgerlake/record"
@@ -32,7 +33,7 @@ func (s *suspended) Commit(ctx context.Context) error {
 // A transaction into a topic of a real Kafka that the cluster aborted, as its owner was suspended for longer than it lasts: the
 // job looks where the sink stands, and goes on. Each record is there once, in order, for who reads what is committed (I3, I4).
 func TestTransactionIntoKafkaExpires(t *testing.T) {
-	seed := harness.Seed(t, 612)
+	seed := seedtest.New(t)
 	k := harness.Kafka(t)
 	harness.CreateTopic(t, k.Addr, "events", 2)
 	const n = 600

@@ -13,6 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
@@ -60,7 +61,7 @@ func killMidway(t *testing.T, job string, args ...string) {
 func TestReprocessIntoATopicKilled(t *testing.T) {
 	for _, where := range []string{"ledgerlake", "Kafka"} {
 		t.Run(where, func(t *testing.T) {
-			seed := harness.Seed(t, 611)
+			seed := seedtest.New(t)
 			dir := t.TempDir()
 			s := harness.Serve(t, dir, "", "--topic", "events:3", "--format", "json", "--schema", harness.WriteEventSchema(t), "--flush-age", "200ms")
 			produce(t, s.Addr, "events", seed, 0, 3000)
@@ -129,7 +130,7 @@ func sameTopics(t *testing.T, want, got []harness.Record) {
 
 // A program that a job fills has each record in the end, by place, however often the job was killed (I4).
 func TestReprocessIntoAProgramKilled(t *testing.T) {
-	seed := harness.Seed(t, 613)
+	seed := seedtest.New(t)
 	dir := t.TempDir()
 	s := harness.Serve(t, dir, "", "--topic", "events:3", "--format", "json", "--schema", harness.WriteEventSchema(t), "--flush-age", "200ms")
 	produce(t, s.Addr, "events", seed, 0, 1500)
@@ -164,7 +165,7 @@ func TestReprocessIntoAProgramKilled(t *testing.T) {
 // The Kubernetes Indexed Job of docs/kubernetes, as local processes: its args, one process an index, some of them killed
 // and started again. Status, pause and metrics are of all of them (I3).
 func TestReprocessAsIndexedJob(t *testing.T) {
-	seed := harness.Seed(t, 612)
+	seed := seedtest.New(t)
 	dir := t.TempDir()
 	s := harness.Serve(t, dir, "", "--topic", "events:3", "--format", "json", "--schema", harness.WriteEventSchema(t), "--flush-age", "200ms", "--flush-rows", "500")
 	produce(t, s.Addr, "events", seed, 0, 3000)

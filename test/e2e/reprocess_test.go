@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
@@ -16,7 +17,7 @@ import (
 // it goes on where it was. DuckDB sees each event once, with the class of the one model or of the other (I3).
 func TestReprocessWithABetterModel(t *testing.T) {
 	harness.Python(t)
-	seed := harness.Seed(t, 606)
+	seed := seedtest.New(t)
 	dir := t.TempDir()
 	s := harness.Serve(t, dir, "", "--topic", "events:3", "--format", "json", "--schema", harness.WriteEventSchema(t), "--flush-age", "200ms")
 	produce(t, s.Addr, "events", seed, 0, 3000)

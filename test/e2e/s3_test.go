@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestServeWithTablesOnS3(t *testing.T) {
 	harness.Python(t)
 	s3 := harness.S3(t)
-	seed := harness.Seed(t, 31)
+	seed := seedtest.New(t)
 	const n = 3000
 	table, ours := fillTableOnS3(t, s3, seed, n)
 	for _, engine := range engines {
@@ -30,7 +31,7 @@ func TestServeWithLockTable(t *testing.T) {
 	harness.DynamoDB(t)
 	t.Setenv("AWS_S3_LOCKING_PROVIDER", "dynamodb")
 	t.Setenv("DELTA_DYNAMO_TABLE_NAME", "locks")
-	seed := harness.Seed(t, 32)
+	seed := seedtest.New(t)
 	const n = 2000
 	table, ours := fillTableOnS3(t, s3, seed, n, "--dynamodb-create")
 	const script = "import sys, os; from deltalake import DeltaTable; t = DeltaTable(sys.argv[1], storage_options={'aws_conditional_put': 'etag'}).to_pyarrow_table(columns=['_partition', '_offset']); " +
@@ -71,7 +72,7 @@ func fillTableOnS3(t *testing.T, s3 *harness.S3Server, seed uint64, n int, args 
 // row once whoever wins (I3).
 func TestRivalIngestsOnS3(t *testing.T) {
 	s3 := harness.S3(t)
-	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
+	seed := seedtest.New(t)
 	s := harness.Serve(t, t.TempDir(), "", "--no-tiering", "--topic", "events:3")
 	table := fmt.Sprintf("s3://%s/rivals/events", s3.Bucket)
 	args := []string{"ingest", "--brokers", s.Addr, "--topic", "events", "--table", table, "--s3-endpoint", s3.Endpoint,

@@ -5,13 +5,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
 // Spark reads every value of our table, as a batch and as a stream from the first version.
 func TestSparkReadsOurTable(t *testing.T) {
 	harness.SparkPython(t)
-	seed := harness.Seed(t, 4400)
+	seed := seedtest.New(t)
 	const n = 2000
 	table := fillTable(t, t.TempDir(), seed, n, 2, "--flush-rows", "300")
 	for _, how := range []string{"read", "stream"} {
@@ -31,8 +32,7 @@ func TestWeReadSparksTable(t *testing.T) {
 // Spark reads our table on S3 as we do.
 func TestSparkReadsOurTableOnS3(t *testing.T) {
 	harness.SparkPython(t)
-	seed := harness.Seed(t, 4401)
-	table, ours := fillTableOnS3(t, harness.S3(t), seed, 2000)
+	table, ours := fillTableOnS3(t, harness.S3(t), seedtest.New(t), 2000)
 	theirs := harness.DecodeRows(t, harness.RunSpark(t, "spark.py", "read", "s3a"+strings.TrimPrefix(table, "s3")))
 	harness.SameRows(t, "Spark", harness.ByPosition(t, "Spark", theirs), "ledgerlake", ours)
 }
@@ -41,7 +41,7 @@ func TestSparkReadsOurTableOnS3(t *testing.T) {
 // it we go on. The stream of the topic is as if Spark had not been there (I4), and the table holds both (I3).
 func TestSparkAppendsAndWeGoOn(t *testing.T) {
 	harness.SparkPython(t)
-	seed := harness.Seed(t, 4402)
+	seed := seedtest.New(t)
 	dir := t.TempDir()
 	const n, theirs = 1500, 300
 	var s *harness.Server

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
@@ -11,7 +12,7 @@ import (
 // Its table has the rows that a job of ours makes, each once (I3, I4).
 func TestSparkReprocesses(t *testing.T) {
 	harness.SparkPython(t)
-	seed := harness.Seed(t, 4410)
+	seed := seedtest.New(t)
 	dir := t.TempDir()
 	s := harness.Serve(t, dir, "", "--topic", "events:3", "--format", "json", "--schema", harness.WriteEventSchema(t), "--flush-age", "200ms")
 	produce(t, s.Addr, "events", seed, 0, 1500)

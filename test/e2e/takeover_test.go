@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
@@ -63,7 +64,7 @@ func oldTxns(t *testing.T, table, app string, n int) []int64 {
 func TestTakeOver(t *testing.T) {
 	harness.Python(t)
 	k := harness.Kafka(t)
-	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
+	seed := seedtest.New(t)
 	harness.CreateTopic(t, k.Addr, "web", 3)
 	table := oldTable(t)
 	load := harness.StartLoad(t, harness.LoadConfig{Addr: k.Addr, Topic: "web", Seed: seed, Transactions: true})
@@ -118,7 +119,7 @@ func TestTakeOverFromTheRealDaemonAndBack(t *testing.T) {
 	}
 	harness.Python(t)
 	k := harness.Kafka(t)
-	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
+	seed := seedtest.New(t)
 	harness.CreateTopic(t, k.Addr, "web", 3)
 	table := oldTable(t)
 	load := harness.StartLoad(t, harness.LoadConfig{Addr: k.Addr, Topic: "web", Seed: seed, Rate: 1000})

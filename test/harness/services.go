@@ -168,20 +168,6 @@ func S3(t *testing.T) *S3Server {
 	return s
 }
 
-// Seed gives the seed of a random test: LEDGERLAKE_SEED, else a new one. It is printed, so that a failure
-// can be repeated.
-func Seed(t testing.TB, fresh uint64) uint64 {
-	t.Helper()
-	seed := fresh
-	if s := os.Getenv("LEDGERLAKE_SEED"); s != "" {
-		if _, err := fmt.Sscan(strings.TrimSpace(s), &seed); err != nil {
-			t.Fatalf("LEDGERLAKE_SEED: %v", err)
-		}
-	}
-	t.Logf("seed %d; repeat with LEDGERLAKE_SEED=%d go test -run '^%s$'", seed, seed, t.Name())
-	return seed
-}
-
 // Kills is how many times a crash test kills: LEDGERLAKE_KILLS, else the default.
 func Kills(t testing.TB, normal int) int {
 	t.Helper()

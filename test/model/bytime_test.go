@@ -14,6 +14,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/reader"
 	"github.com/ledgerlake/ledgerlake/record"
 )
@@ -47,10 +48,8 @@ func (w *world) timedRecords(n int, clock *int64, want map[int64]int64, last map
 
 // By time, every record comes once, each partition in the order of its offsets (I4), and none before one that is older.
 func TestReaderByTime(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("LEDGERLAKE_SEED=%d", seed)
-	for i := range uint64(20) {
-		w := newWorld(t, rand.New(rand.NewPCG(seed+i, 0)))
+	seedtest.Each(t, 20, func(t *testing.T, seed uint64) {
+		w := newWorld(t, rand.New(rand.NewPCG(seed, 0)))
 		clock, want, last := int64(1000), map[int64]int64{}, map[int32]int64{}
 		w.timedRecords(w.rng.IntN(30), &clock, want, last)
 		w.tierWith(0)
@@ -96,16 +95,14 @@ func TestReaderByTime(t *testing.T) {
 		if err := b.Close(); err != nil {
 			t.Fatal(err)
 		}
-	}
+	})
 }
 
 // A read in the order of time that stops anywhere goes on from its token as if it had not: the same rows in the same order,
 // each once (I4).
 func TestReaderByTimeGoesOn(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("LEDGERLAKE_SEED=%d", seed)
-	for i := range uint64(20) {
-		w := newWorld(t, rand.New(rand.NewPCG(seed+i, 0)))
+	seedtest.Each(t, 20, func(t *testing.T, seed uint64) {
+		w := newWorld(t, rand.New(rand.NewPCG(seed, 0)))
 		clock, want, last := int64(1000), map[int64]int64{}, map[int32]int64{}
 		w.timedRecords(1+w.rng.IntN(30), &clock, want, last)
 		w.tierWith(0)
@@ -126,7 +123,7 @@ func TestReaderByTimeGoesOn(t *testing.T) {
 		if !slices.Equal(pieces, whole) {
 			t.Fatalf("in pieces\n%v\nat once\n%v", pieces, whole)
 		}
-	}
+	})
 }
 
 // someByTime gives the numbers of a read, and the token behind it.

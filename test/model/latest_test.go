@@ -6,10 +6,10 @@ import (
 	"io"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/reader"
 	"github.com/ledgerlake/ledgerlake/record"
 )
@@ -72,10 +72,8 @@ func stateOf(t *testing.T, l *reader.LatestByKey) map[string]string {
 // The state is the newest value of each key wherever the seam lies and however little memory there is; what came
 // after the state was fixed is not in it, and comes behind it to who follows (I4).
 func TestLatestByKey(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("LEDGERLAKE_SEED=%d", seed)
-	for i := range uint64(20) {
-		w := newWorld(t, rand.New(rand.NewPCG(seed+i, 0)))
+	seedtest.Each(t, 20, func(t *testing.T, seed uint64) {
+		w := newWorld(t, rand.New(rand.NewPCG(seed, 0)))
 		newest := map[string]string{}
 		w.keyed(w.rng.IntN(30), newest)
 		w.tierWith(0)
@@ -111,7 +109,7 @@ func TestLatestByKey(t *testing.T) {
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
-	}
+	})
 }
 
 // Behind the state every record comes, each once.

@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -24,6 +22,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/decode/format"
 	"github.com/ledgerlake/ledgerlake/decode/transform"
 	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/objstore/mem"
@@ -474,33 +473,19 @@ func TestStream(t *testing.T) {
 	})
 }
 
-// overSeeds lives one life a seed. LEDGERLAKE_SEED names the first, LEDGERLAKE_LIVES how many.
+// overSeeds lives one life a seed.
 func overSeeds(t *testing.T, lives int, live func(t *testing.T, seed uint64) *world) {
-	first := uint64(time.Now().UnixNano())
-	if s := os.Getenv("LEDGERLAKE_SEED"); s != "" {
-		var err error
-		if first, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if s := os.Getenv("LEDGERLAKE_LIVES"); s != "" {
-		var err error
-		if lives, err = strconv.Atoi(s); err != nil {
-			t.Fatal(err)
-		}
-	}
 	var sum starts
-	for i := range lives {
-		seed := first + uint64(i)
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			w := live(t, seed)
-			sum.inLake += w.starts.inLake
-			sum.inLog += w.starts.inLog
-		})
-	}
-	t.Logf("%d lives: reads began at %d random places in the table and %d in the log", lives, sum.inLake, sum.inLog)
+	lived := 0
+	seedtest.Each(t, lives, func(t *testing.T, seed uint64) {
+		w := live(t, seed)
+		lived++
+		sum.inLake += w.starts.inLake
+		sum.inLog += w.starts.inLog
+	})
+	t.Logf("%d lives: reads began at %d random places in the table and %d in the log", lived, sum.inLake, sum.inLog)
 	const enough = 20 // lives; a few may all read on one side, by chance
-	if lives >= enough && (sum.inLake == 0 || sum.inLog == 0) && !t.Failed() {
+	if lived >= enough && (sum.inLake == 0 || sum.inLog == 0) {
 		t.Error("no read began on one side of the seam")
 	}
 }

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/reader"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
@@ -15,9 +15,7 @@ import (
 // Between two versions of a table lies what came after the first and is in the second, with positions and without, whatever
 // came since; behind a version the stream goes on over the seam (I4).
 func TestReaderAtVersions(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("LEDGERLAKE_SEED=%d", seed)
-	rng := rand.New(rand.NewPCG(seed, 0))
+	rng := rand.New(rand.NewPCG(seedtest.New(t), 0))
 	w := newWorld(t, rng)
 	type place struct {
 		version deltalog.Version

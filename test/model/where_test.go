@@ -9,6 +9,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/reader"
 	"github.com/ledgerlake/ledgerlake/record"
 )
@@ -62,7 +63,7 @@ func TestReaderWhere(t *testing.T) {
 // Random filters, resumed from tokens and cut by MaxRows, give what an unfiltered read gives (I4).
 func TestReaderWhereAtRandom(t *testing.T) {
 	w := filled(t, 200, 120)
-	rng := rand.New(rand.NewPCG(uint64(len(t.Name())), 1))
+	rng := rand.New(rand.NewPCG(seedtest.New(t), 1))
 	for range 60 {
 		a, b, limit := rng.Int64N(200), rng.Int64N(200), 1+rng.Int64N(30)
 		var got []int64

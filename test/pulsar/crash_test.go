@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
@@ -38,8 +39,7 @@ func TestTwoIngestsAreKilledWhileBrokersRestart(t *testing.T) {
 	const partitions = 12
 	total := messages(t, 12_000)
 	kills := harness.Kills(t, 6)
-	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
-	r := rand.New(rand.NewPCG(seed, 1))
+	r := rand.New(rand.NewPCG(seedtest.New(t), 1))
 	p := harness.Pulsar(t, max(50, total/partitions/400), "retentionCheckIntervalInSeconds=2")
 	p.Admin(t, "POST", "namespaces/public/default/messageTTL", 3600) // it is at work, and takes nothing
 	p.Admin(t, "PUT", "persistent/public/default/events/partitions", partitions)

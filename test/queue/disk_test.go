@@ -15,6 +15,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/broker/local"
 	"github.com/ledgerlake/ledgerlake/broker/wire"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 	"github.com/ledgerlake/ledgerlake/test/queue"
@@ -23,7 +24,7 @@ import (
 // A server whose disk fails to sync or to write, and then loses its power with everything that was not synced, comes
 // back; no fault of any kind is found (I1, I2, I4).
 func TestDiskErrorsAndPowerLoss(t *testing.T) {
-	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
+	seed := seedtest.New(t)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	addr := fmt.Sprintf("127.0.0.1:%d", harness.FreePort(t, 0))
 	disk := vfs.NewMem()
@@ -62,7 +63,7 @@ func TestDiskErrorsAndPowerLoss(t *testing.T) {
 // The same with a log that acknowledges before anything is synced, which a power loss takes: the checker finds what the
 // other test says is not there.
 func TestUnsyncedLogIsFoundOut(t *testing.T) {
-	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
+	seed := seedtest.New(t)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	addr := fmt.Sprintf("127.0.0.1:%d", harness.FreePort(t, 0))
 	disk := vfs.NewMem()

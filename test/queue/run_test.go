@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 	"github.com/ledgerlake/ledgerlake/test/queue"
 )
@@ -21,7 +22,7 @@ func TestKilledAndStopped(t *testing.T) {
 	if os.Getenv("LEDGERLAKE_QUEUE") == "" {
 		t.Skip("starts real processes for a minute or more: make queue")
 	}
-	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
+	seed := seedtest.New(t)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	dir, addr := t.TempDir(), fmt.Sprintf("127.0.0.1:%d", harness.FreePort(t, 0))
 	flags := []string{"--topic", "q:3", "--format", "raw", "--flush-age", "200ms", "--segment-bytes", "131072", "--retention-bytes", "131072",

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/maintenance"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/objstore/openstore"
@@ -53,7 +54,7 @@ type counts struct {
 // newRig has a table on an S3 server in bad weather.
 func newRig(t *testing.T, topic string) *rig {
 	s3 := harness.S3(t)
-	r := &rig{t: t, seed: harness.Seed(t, uint64(time.Now().UnixNano())), topic: topic, faults: map[string]int{}}
+	r := &rig{t: t, seed: seedtest.New(t), topic: topic, faults: map[string]int{}}
 	r.weather = newWeather(t, s3.Endpoint, r.seed)
 	t.Setenv("AWS_ENDPOINT_URL", r.weather.URL)
 	r.table = "s3://" + s3.Bucket + "/tables/events"

@@ -4,14 +4,14 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 )
 
 // What grows is found under noise, and what goes up and down is not called growth.
 func TestJudge(t *testing.T) {
 	const mib = 1 << 20
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 1))
+	rng := rand.New(rand.NewPCG(seedtest.New(t), 1))
 	limit := Limit{Share: 0.1, Least: 16 * mib}
 	noise := func() float64 { return (rng.Float64() - 0.5) * 20 * mib }
 	for _, c := range []struct {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
 
@@ -28,7 +29,7 @@ func sparkCommand(t *testing.T, python string, args ...string) *exec.Cmd {
 // double a commit, and all engines read the same rows (I1, I5).
 func TestSparkBesideUsOnLocalDisk(t *testing.T) {
 	spark, python := harness.SparkPython(t), harness.Python(t)
-	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
+	seed := seedtest.New(t)
 	each := harness.Number(t, "LEDGERLAKE_COMMITS", 20)
 	path := t.TempDir() + "/table"
 	store := createTable(t, path)

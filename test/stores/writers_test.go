@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
@@ -237,7 +238,7 @@ func (d *told) checkLog(t *testing.T, store objstore.Store) {
 func race(t *testing.T, python, url string, rivals int) {
 	t.Helper()
 	const ours, faults = 8, 30
-	seed := harness.Seed(t, uint64(time.Now().UnixNano()))
+	seed := seedtest.New(t)
 	each := harness.Number(t, "LEDGERLAKE_COMMITS", 10)
 	store := createTable(t, url)
 	d := newTold()

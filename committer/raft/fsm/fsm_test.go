@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/ledgerlake/ledgerlake/committer/raft/fsm"
 	"github.com/ledgerlake/ledgerlake/deltalog"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 )
 
 var shape = fsm.Shape{Incarnation: "id-1", Schema: "s1", Meta: "m1", Proto: "p1"}
@@ -67,9 +66,10 @@ func TestRanges(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	s := opened(t)
+	s, n := opened(t), 0
 	change := func(f func(*fsm.Request)) fsm.Request {
-		r := request("r"+strconv.Itoa(rand.IntN(1<<30)), 0, 10, 20)
+		n++
+		r := request(fmt.Sprint("r", n), 0, 10, 20)
 		f(&r)
 		return r
 	}
@@ -342,19 +342,10 @@ func TestContent(t *testing.T) {
 	}
 }
 
-func seed(t *testing.T) uint64 {
-	n := rand.Uint64()
-	if s := os.Getenv("LEDGERLAKE_SEED"); s != "" {
-		n, _ = strconv.ParseUint(s, 10, 64)
-	}
-	t.Logf("LEDGERLAKE_SEED=%d", n)
-	return n
-}
-
 // Random commands: a replica that gets them encoded, and one that is restored from a snapshot in between, end in
 // the same bytes as the first (I5).
 func TestReplicasAgree(t *testing.T) {
-	rng := rand.New(rand.NewPCG(seed(t), 1))
+	rng := rand.New(rand.NewPCG(seedtest.New(t), 1))
 	for range 50 {
 		a, b := fsm.New(), fsm.New()
 		for i := range 100 {

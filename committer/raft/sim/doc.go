@@ -7,6 +7,6 @@
 // leader goes on for a while with what it had applied. What it leaves out is the raft library itself, which the
 // crash tests run for real.
 //
-// A failing seed is run again with LEDGERLAKE_SEED; LEDGERLAKE_SEEDS says how many are run, and
+// A failing seed is run again with LEDGERLAKE_SEED (internal/seedtest); LEDGERLAKE_SEEDS says how many are run, and
 // LEDGERLAKE_SIM_TRACE=1 prints every event.
 package sim

@@ -1,32 +1,18 @@
 package sim
 
 import (
-	"math/rand/v2"
-	"os"
 	"runtime"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/ledgerlake/ledgerlake/committer/raft/fsm"
 	"github.com/ledgerlake/ledgerlake/committer/raft/publish"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 )
 
-// freshSeeds is how many new seeds each run of the tests plays; `make sim` plays more.
-const freshSeeds = 300
-
-func setting(t *testing.T, name string) (uint64, bool) {
-	s := os.Getenv(name)
-	if s == "" {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(s, 10, 64)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return n, true
-}
+// fewSeeds is how many seeds each run of the tests plays; `make sim` plays more.
+const fewSeeds = 300
 
 // play runs seeds from first on, on all cores, and gives the first failure.
 func play(first uint64, n int, o options) (acked, refused int, failed error) {
@@ -62,28 +48,20 @@ func play(first uint64, n int, o options) (acked, refused int, failed error) {
 
 // I3 and I5 hold whatever nodes, log, store and writers do.
 func TestSeeds(t *testing.T) {
-	first, n := rand.Uint64()>>16, freshSeeds
-	if s, ok := setting(t, "LEDGERLAKE_SEED"); ok {
-		first, n = s, 1
-	}
-	if s, ok := setting(t, "LEDGERLAKE_SEEDS"); ok {
-		n = int(s)
-	}
-	t.Logf("%d seeds from LEDGERLAKE_SEED=%d on", n, first)
+	first, n := seedtest.Range(t, fewSeeds)
 	acked, refused, err := play(first, n, options{})
 	if err != nil {
 		t.Fatalf("%v\nrun it again: LEDGERLAKE_SIM_TRACE=1 LEDGERLAKE_SEED=<seed> go test ./committer/raft/sim -run TestSeeds -v", err)
 	}
 	t.Logf("%d requests were acknowledged, %d refused", acked, refused)
-	if n >= freshSeeds && (acked < 5*n || refused < n/10) {
+	if n >= fewSeeds && (acked < 5*n || refused < n/10) {
 		t.Errorf("%d acknowledged and %d refused requests in %d runs: the simulation does too little", acked, refused, n)
 	}
 }
 
 // A run is its seed: the same events, whichever machine plays them.
 func TestRunsAreRepeatable(t *testing.T) {
-	seed := rand.Uint64() >> 16
-	t.Logf("LEDGERLAKE_SEED=%d", seed)
+	seed := seedtest.New(t)
 	for range 20 {
 		seed++
 		a, b := newWorld(options{seed: seed}), newWorld(options{seed: seed})

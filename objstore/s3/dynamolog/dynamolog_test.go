@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/objstore/mem"
 	"github.com/ledgerlake/ledgerlake/objstore/objstoretest"
@@ -252,7 +253,7 @@ func TestUnknownOutcomes(t *testing.T) {
 // TestOneWinner proves I5 for racing writers with lost answers: a version has one content, that of the writer
 // which was told so.
 func TestOneWinner(t *testing.T) {
-	seed := objstoretest.Seed(t)
+	seed := seedtest.New(t)
 	rng, mu := rand.New(rand.NewPCG(seed, seed)), sync.Mutex{}
 	roll := func() mem.Fault {
 		mu.Lock()
