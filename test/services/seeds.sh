@@ -11,7 +11,7 @@ set -euo pipefail
 dir=$(realpath -m "${1:?DIR}"); minutes=${2:?MINUTES}; shift 2
 unset CI LEDGERLAKE_SEED LEDGERLAKE_SEEDS
 mkdir -p "$dir"
-rm -f "$dir"/*.test "$dir"/*.tests "$dir"/*.log "$dir"/*.failed
+rm -f "$dir"/*.log "$dir"/*.failed
 
 # seeded prints the pattern of the tests in some files that use seedtest, themselves or through other functions.
 seeded() {
@@ -37,6 +37,13 @@ of_failed() {
     END { for (test in text) printf "%s", text[test] }' "$1"
 }
 
+build() {
+  local base
+  base=$dir/$(tr / _ <<<"${1#./}")
+  go test -c -o "$base.test" "$1"
+  seeded "$1"/*_test.go >"$base.tests"
+}
+
 # once runs a package, unless time is over.
 once() {
   [ "$(date +%s)" -lt "$end" ] || exit 255 # which ends xargs
@@ -52,16 +59,13 @@ once() {
   fi
 }
 
-for p in "$@"; do
-  base=$dir/$(tr / _ <<<"${p#./}")
-  go test -c -o "$base.test" "$p"
-  seeded "$p"/*_test.go >"$base.tests"
-done
-export -f once of_failed
-export dir end=$(($(date +%s) + minutes * 60))
+export -f build once seeded of_failed
+export dir
+printf '%s\n' "$@" | xargs -P "$(nproc)" -I{} bash -euc 'build {}'
+export end=$(($(date +%s) + minutes * 60))
 printf 'the random tests of %d packages, for %d minutes\n' $# "$minutes"
 (while :; do shuf -e "$@"; done) | xargs -P "$(nproc)" -I{} bash -c 'once {}' 2>/dev/null || true
 
 failed=$(find "$dir" -name '*.failed' | wc -l)
-printf '%d runs passed, %d failed\n' "$(wc -l <"$dir/passed.log")" "$failed"
+printf '%d runs passed, %d failed\n' "$(cat "$dir/passed.log" 2>/dev/null | wc -l)" "$failed"
 [ "$failed" = 0 ]
