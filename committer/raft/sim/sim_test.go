@@ -61,18 +61,16 @@ func TestSeeds(t *testing.T) {
 
 // A run is its seed: the same events, whichever machine plays them.
 func TestRunsAreRepeatable(t *testing.T) {
-	seed := seedtest.New(t)
-	for range 20 {
-		seed++
+	seedtest.Each(t, 20, func(t *testing.T, seed uint64) {
 		a, b := newWorld(options{seed: seed}), newWorld(options{seed: seed})
 		errA, errB := a.run(), b.run()
 		if errA != nil || errB != nil {
 			t.Fatal(errA, errB)
 		}
 		if a.steps != b.steps || a.now != b.now || a.store.newest != b.store.newest || len(a.group.log) != len(b.group.log) {
-			t.Fatalf("seed %d: %d and %d events", seed, a.steps, b.steps)
+			t.Fatalf("%d and %d events", a.steps, b.steps)
 		}
-	}
+	})
 }
 
 // The checker finds what it is for: each safety step that is switched off is missed within some seeds.
