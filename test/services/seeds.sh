@@ -64,8 +64,8 @@ export dir
 printf '%s\n' "$@" | xargs -P "$(nproc)" -I{} bash -euc 'build {}'
 export end=$(($(date +%s) + minutes * 60))
 printf 'the random tests of %d packages, for %d minutes\n' $# "$minutes"
-(while :; do shuf -e "$@"; done) | xargs -P "$(nproc)" -I{} bash -c 'once {}' 2>/dev/null || true
+(while shuf -e "$@"; do :; done | xargs -P "$(nproc)" -I{} bash -c 'once {}') 2>/dev/null || true # until xargs ends
 
 failed=$(find "$dir" -name '*.failed' | wc -l)
 printf '%d runs passed, %d failed\n' "$(cat "$dir/passed.log" 2>/dev/null | wc -l)" "$failed"
-[ "$failed" = 0 ]
+[ "$failed" = 0 ] && [ -s "$dir/passed.log" ]
