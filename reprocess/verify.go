@@ -139,6 +139,9 @@ func (c *Comparison) columnsOf(old *table.Table, snapOld *deltalog.Snapshot, new
 	if payload, err := old.PayloadSchema(); err == nil && payload.NumFields() > 0 {
 		place = append(place, names.Value)
 	}
+	if old.Names.Topic != "" {
+		place = append(place, old.Names.Topic) // all rows that are compared have the same one
+	}
 	system := func(name string) bool { return slices.Contains(place, name) }
 	both := []string{}
 	for _, f := range a.Fields() {

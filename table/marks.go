@@ -3,7 +3,9 @@ package table
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -106,6 +108,32 @@ func CheckTopic(snap *deltalog.Snapshot, app, topic string, id [16]byte) (record
 		return true, &TopicChangedError{Topic: topic, Was: was, Is: id}
 	}
 	return true, nil
+}
+
+// OtherTopicError says that a table without a column that tells topics apart is filled under another name already. Each of its
+// rows is told by partition and offset alone, so those of a second topic, or of the same one under a second name, would be there twice.
+type OtherTopicError struct {
+	App  string // that fills it
+	Same bool   // from the topic that is about to
+}
+
+func (e *OtherTopicError) Error() string {
+	if e.Same {
+		return fmt.Sprintf("the table is filled from this topic already, under app %s: go on with --app %s, or name another table", e.App, e.App)
+	}
+	return fmt.Sprintf("the table is filled from another topic already (app %s), and its rows are told apart by partition and offset alone: "+
+		"name another table; a new one that is made with --topic-column takes several topics", e.App)
+}
+
+// CheckAlone refuses an application where another one fills a table with *OtherTopicError, by the topics that the table records.
+func CheckAlone(snap *deltalog.Snapshot, app string, id [16]byte) error {
+	props := snap.Metadata().Configuration
+	for _, key := range slices.Sorted(maps.Keys(props)) {
+		if other, ok := strings.CutPrefix(key, TopicProperty("")); ok && other != app {
+			return &OtherTopicError{App: other, Same: id != [16]byte{} && props[key] == FormatTopicID(id)}
+		}
+	}
+	return nil
 }
 
 // FormatTopicID gives the value of TopicProperty.

@@ -325,15 +325,18 @@ func (s *session) properties(ctx context.Context, all *output) (map[string]strin
 	if err != nil {
 		return nil, err
 	}
-	if s.topicID != "" {
-		props[table.TopicProperty(s.t.cfg.App)] = s.topicID
-	}
-	if len(all.lost) == 0 {
+	if s.topicID == "" && len(all.lost) == 0 {
 		return props, nil
 	}
 	snap, err := s.t.cfg.Table.Log.Snapshot(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read table: %w", err)
+	}
+	if s.topicID != "" {
+		if err := s.checkAlone(snap, [16]byte{}); err != nil { // another topic may have begun since we did
+			return nil, err
+		}
+		props[table.TopicProperty(s.t.cfg.App)] = s.topicID
 	}
 	byPartition := map[int32][]table.Range{}
 	for _, l := range all.lost {
@@ -370,6 +373,9 @@ func (s *session) checkTable(ctx context.Context, ranges []committer.Range) erro
 		return fmt.Errorf("read table: %w", err)
 	}
 	if err := committer.CheckFiller(snap.Metadata(), s.t.cfg.App); err != nil {
+		return err
+	}
+	if err := s.checkAlone(snap, [16]byte{}); err != nil {
 		return err
 	}
 	if snap.Metadata().SchemaString != s.schemaString {

@@ -387,8 +387,10 @@ func (r *replay) refuse(err error) {
 	r.report.Refused++
 	reason := err.Error()
 	var bad *decode.Error
-	if errors.As(err, &bad) {
+	if errors.As(err, &bad) && bad.Path != "" {
 		reason = bad.Path + ": " + bad.Reason
+	} else if bad != nil {
+		reason = bad.Reason
 	}
 	if _, ok := r.report.Reasons[reason]; ok || len(r.report.Reasons) < 20 {
 		r.report.Reasons[reason]++

@@ -150,16 +150,15 @@ func (s *session) recordProperties(ctx context.Context) error {
 // checkTopic makes sure that the topic is the one that the table was filled from: the positions of another one
 // would mean other records, and nothing else tells when it has grown beyond them (I3).
 func (s *session) checkTopic(ctx context.Context) error {
-	src, ok := s.t.cfg.Source.(broker.TopicIdentifier)
-	if !ok {
-		return nil
+	var id [16]byte
+	if src, ok := s.t.cfg.Source.(broker.TopicIdentifier); ok {
+		var err error
+		if id, err = src.TopicID(ctx, s.t.cfg.Topic); err != nil {
+			return fmt.Errorf("id of topic %s: %w", s.t.cfg.Topic, err)
+		}
 	}
-	id, err := src.TopicID(ctx, s.t.cfg.Topic)
-	if err != nil {
-		return fmt.Errorf("id of topic %s: %w", s.t.cfg.Topic, err)
-	}
-	if id == [16]byte{} {
-		return nil
+	if err := s.checkAlone(s.snap, id); err != nil || id == [16]byte{} {
+		return err
 	}
 	recorded, err := table.CheckTopic(s.snap, s.t.cfg.App, s.t.cfg.Topic, id)
 	var changed *table.TopicChangedError
@@ -172,6 +171,15 @@ func (s *session) checkTopic(ctx context.Context) error {
 		s.topicID = table.FormatTopicID(id)
 	}
 	return err
+}
+
+// checkAlone makes sure that nobody else fills a table whose rows do not say their topic (I3). One that a job fills is the job's.
+func (s *session) checkAlone(snap *deltalog.Snapshot, id [16]byte) error {
+	names := s.t.cfg.Table.Names
+	if !names.Ordered() || names.Topic != "" || snap.Metadata().Configuration[committer.FilledByProperty] != "" {
+		return nil
+	}
+	return table.CheckAlone(snap, s.t.cfg.App, id)
 }
 
 func (s *session) fail(err error) {

@@ -1,6 +1,7 @@
 package tiering_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -144,6 +145,51 @@ func TestTopicsFillOneTable(t *testing.T) {
 				t.Errorf("%s-%d is at %d, held at %d, want %d", topic, p, end, rigs[topic].log.holds[int32(p)], part.bounds.Stable)
 			}
 		}
+	}
+}
+
+// identified is a log whose topic has an id.
+type identified struct {
+	beforeFetch
+	id [16]byte
+}
+
+func (i identified) TopicID(context.Context, string) ([16]byte, error) { return i.id, nil }
+
+// I3: a table whose rows do not say their topic takes no second one, and not the same one under a second name, also when both
+// find it empty.
+func TestSecondTopicRefused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		id     [16]byte // of the second topic
+		at     bool     // it begins before the first one is done
+		same   bool
+		change func(*tiering.Config)
+	}{
+		"another topic":          {id: [16]byte{2}, change: func(c *tiering.Config) { c.Topic = "returns" }},
+		"another topic, at once": {id: [16]byte{2}, at: true, change: func(c *tiering.Config) { c.Topic = "returns" }},
+		"one without an id":      {change: func(c *tiering.Config) { c.Topic = "returns" }},
+		"another name":           {id: [16]byte{1}, same: true, change: func(c *tiering.Config) { c.App = "again" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			one := newRig(t, 1)
+			one.log.append(t, 0, record.None, []byte(`{"n":0}`), []byte("bad"))
+			two := *one
+			one.cfg.Source = identified{beforeFetch{one.log, new(sync.Once), func() {}}, [16]byte{1}}
+			first := func() {}
+			if tc.at {
+				first = func() { one.mustRun() }
+			} else {
+				one.mustRun()
+			}
+			two.cfg.Source = identified{beforeFetch{two.log, new(sync.Once), first}, tc.id}
+			tc.change(&two.cfg)
+			var other *table.OtherTopicError
+			if _, err := two.run(t.Context()); !errors.As(err, &other) || other.App != "orders" || other.Same != tc.same {
+				t.Fatalf("run = %v, want an OtherTopicError of orders", err)
+			}
+			one.check(place{0, 1})
+			wantDead(t, one, place{0, 1})
+		})
 	}
 }
 

@@ -352,8 +352,8 @@ func (f *jobFlags) openSource(ctx context.Context, spec reprocess.Spec) (*opened
 	if err != nil {
 		return nil, fmt.Errorf("open source: %w", err)
 	}
-	if s.table != nil && s.table.Names.Topic != "" && s.table.Topic() == "" {
-		return nil, errors.Join(fmt.Errorf("open source: %s has rows of several topics, and a job reads one: name it with --topic, or by a kafka:// source with this table as its history", spec.Source), s.close())
+	if err := ofOneTopic(s, spec.Source); err != nil {
+		return nil, errors.Join(fmt.Errorf("open source: %w", err), s.close())
 	}
 	o := &openedJob{spec: spec, source: s, replaced: s.table}
 	if spec.Replaces == "" {
@@ -367,6 +367,14 @@ func (f *jobFlags) openSource(ctx context.Context, spec reprocess.Spec) (*opened
 		return nil, errors.Join(fmt.Errorf("open the table to replace, %s: %w", spec.Replaces, err), s.close())
 	}
 	return o, nil
+}
+
+// ofOneTopic refuses a table with rows of several topics where none is named.
+func ofOneTopic(s *stream, source string) error {
+	if s.table == nil || s.table.Names.Topic == "" || s.table.Topic() != "" {
+		return nil
+	}
+	return fmt.Errorf("%s has rows of several topics, and this is about one: name it with --topic, or by a kafka:// source with this table as its history", source)
 }
 
 func (f *jobFlags) openJob(ctx context.Context, o *openedJob) (err error) {

@@ -72,6 +72,9 @@ func (f *jobFlags) replayLetters(ctx context.Context, l *letterFlags, source str
 	if s.table == nil {
 		return fmt.Errorf("%s has no table yet, so it has no dead letters", source)
 	}
+	if err := ofOneTopic(s, source); err != nil {
+		return err
+	}
 	cfg := tiering.ReplayConfig{Table: s.table, App: s.app, DryRun: l.dryRun, Logger: f.log}
 	if cfg.Topic, err = topicOf(ctx, s); err != nil {
 		return err
