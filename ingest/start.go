@@ -83,7 +83,7 @@ func (s Start) Apply(ctx context.Context, log *deltalog.Log, commit func(context
 		}
 		var last map[int32]record.Offset
 		if s.Seek != nil {
-			last, err = s.seek(snap, app)
+			last, err = s.seek(ctx, snap, src, topic, app)
 		} else {
 			last, err = s.look(ctx, snap, src, topic, app)
 		}
@@ -110,8 +110,9 @@ func (s Start) Apply(ctx context.Context, log *deltalog.Log, commit func(context
 	return nil
 }
 
-// seek gives what is to be recorded of the given offsets: all, or nothing when the table knows one of them.
-func (s Start) seek(snap *deltalog.Snapshot, app string) (map[int32]record.Offset, error) {
+// seek gives what is to be recorded of the given offsets: all, or nothing when the table knows one of them. One that the log does
+// not have is refused: what is recorded stays.
+func (s Start) seek(ctx context.Context, snap *deltalog.Snapshot, src broker.Source, topic, app string) (map[int32]record.Offset, error) {
 	known, behind := false, map[int32][2]record.Offset{}
 	for p, o := range s.Seek {
 		if next, ok := table.LakeEnd(snap, app, p); ok {
@@ -126,6 +127,23 @@ func (s Start) seek(snap *deltalog.Snapshot, app string) (map[int32]record.Offse
 	}
 	if known {
 		return nil, nil
+	}
+	parts, err := src.Partitions(ctx, topic)
+	if err != nil {
+		return nil, fmt.Errorf("partitions of topic %s: %w", topic, err)
+	}
+	for _, p := range slices.Sorted(maps.Keys(s.Seek)) {
+		tp := record.TopicPartition{Topic: topic, Partition: p}
+		if !slices.Contains(parts, p) {
+			return nil, fmt.Errorf("seek offsets: there is no %s: topic %s has %d partitions", tp, topic, len(parts))
+		}
+		b, err := src.Bounds(ctx, tp)
+		if err != nil {
+			return nil, fmt.Errorf("bounds of %s: %w", tp, err)
+		}
+		if s.Seek[p] >= b.End {
+			return nil, fmt.Errorf("seek offsets: %d of %s is beyond the end of the log, whose last offset is %d", s.Seek[p], tp, b.End-1)
+		}
 	}
 	return s.Seek, nil
 }

@@ -87,7 +87,15 @@ func TestSeek(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	apply := func(s Start) error { return s.Apply(t.Context(), log, nil, edges{}, "topic", "test") }
+	apply := func(s Start) error {
+		return s.Apply(t.Context(), log, nil, edges{ends: []record.Offset{16, 20}}, "topic", "test")
+	}
+	for want, none := range map[string]map[int32]record.Offset{"no topic-5": {5: 9}, "16 of topic-0 is beyond": {0: 16, 1: 7}} {
+		if err := apply(Start{Seek: none}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: error %v, want %q", none, err, want)
+		}
+		wantTxns(t, log, map[string]int64{}, 0)
+	}
 	if err := apply(Start{Seek: seek}); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +123,7 @@ func TestSeek(t *testing.T) {
 // over then. A partition that is known goes on where it stands.
 func TestLatestAndTime(t *testing.T) {
 	log := newLog(t, mem.New())
-	if err := (Start{Seek: map[int32]record.Offset{0: 2}}).Apply(t.Context(), log, nil, edges{}, "topic", "a"); err != nil {
+	if err := (Start{Seek: map[int32]record.Offset{0: 2}}).Apply(t.Context(), log, nil, edges{ends: []record.Offset{10}}, "topic", "a"); err != nil {
 		t.Fatal(err)
 	}
 	src := edges{ends: []record.Offset{10, 20, 0}}

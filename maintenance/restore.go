@@ -80,6 +80,10 @@ func (r RestoreReport) String() string {
 		s.WriteString("\nschema or settings go back too")
 	}
 	for _, m := range r.Positions {
+		if m.To < 0 {
+			fmt.Fprintf(&s, "\nposition %s: none, was %d", m.App, m.From)
+			continue
+		}
 		fmt.Fprintf(&s, "\nposition %s: %d, was %d", m.App, m.To, m.From)
 	}
 	for _, l := range r.Lost {

@@ -81,7 +81,7 @@ type Gap struct {
 
 // Reasons of a Gap.
 const (
-	GapLake        = "no row in the table: a marker, aborted, compacted, or a dead letter"
+	GapLake        = "no row in the table: a marker, aborted, compacted, left out by a filter, or a dead letter"
 	GapLog         = "no record in the log"                       // marker, aborted or compacted
 	GapUndecodable = "the value does not fit the schema"          // the lake side holds it as a dead letter
 	GapFiltered    = "left out by the filter"                     // of the transform that fills the table

@@ -115,7 +115,7 @@ func parseToken(s string) (t token, err error) {
 		err = json.Unmarshal(raw, &t)
 	}
 	if err != nil {
-		return t, fmt.Errorf("%w: %v", ErrBadToken, err)
+		return t, fmt.Errorf("token:%.40s: %w: read --token and the trailer Ledgerlake-Token give one", s, ErrBadToken)
 	}
 	if t.Version != tokenOfOne && t.Version != tokenOfSeveral {
 		return t, fmt.Errorf("%w: version %d, this release reads versions %d and %d", ErrBadToken, t.Version, tokenOfOne, tokenOfSeveral)

@@ -13,20 +13,22 @@ import (
 type ProducerConfig struct {
 	Config
 	Codec   string // none, gzip, snappy, lz4 or zstd; default lz4
+	Spread  bool   // records without a key go to all partitions in turn; else all that one Producer sends go to one
 	NoDelay bool   // send each record at once, without waiting for others to share its batch
 }
 
 // Producer sends records to any Kafka, ledgerlake's own server included: idempotent, all replicas
 // acknowledge. It may be used concurrently.
 type Producer struct {
-	client *kgo.Client
-	mu     struct {
+	client  *kgo.Client
+	brokers []string
+	mu      struct {
 		sync.Mutex
 		err error // the first failure; later sends return it
 	}
 }
 
-// NewProducer connects lazily: a wrong address shows at the first Flush.
+// NewProducer connects lazily: see Ping.
 func NewProducer(_ context.Context, cfg ProducerConfig) (*Producer, error) {
 	opts, err := cfg.Config.clientOpts()
 	if err != nil {
@@ -38,7 +40,7 @@ func NewProducer(_ context.Context, cfg ProducerConfig) (*Producer, error) {
 	}
 	opts = append(opts,
 		kgo.ProducerBatchCompression(codec),
-		kgo.RecordPartitioner(pinned{kgo.StickyKeyPartitioner(nil)}),
+		kgo.RecordPartitioner(pinned{kgo.StickyKeyPartitioner(nil), cfg.Spread}),
 		kgo.MaxBufferedRecords(100_000),
 		kgo.AllowAutoTopicCreation(),
 	)
@@ -49,7 +51,15 @@ func NewProducer(_ context.Context, cfg ProducerConfig) (*Producer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make producer: %w", err)
 	}
-	return &Producer{client: client}, nil
+	return &Producer{client: client, brokers: cfg.Brokers}, nil
+}
+
+// Ping asks a broker for an answer. A wrong address or log-in is an error here; Send and Flush try such a broker again and again.
+func (p *Producer) Ping(ctx context.Context) error {
+	if err := p.client.Ping(ctx); err != nil {
+		return fmt.Errorf("connect to kafka at %v: %w", p.brokers, err)
+	}
+	return nil
 }
 
 func compression(name string) (kgo.CompressionCodec, error) {
@@ -113,22 +123,33 @@ func (p *Producer) Flush(ctx context.Context) error {
 // Close ends the producer. Records that were not flushed are lost.
 func (p *Producer) Close() { p.client.Close() }
 
-// pinned sends a record to the partition that it names, else where the other partitioner says.
-type pinned struct{ kgo.Partitioner }
-
-func (p pinned) ForTopic(topic string) kgo.TopicPartitioner {
-	return pinnedTopic{p.Partitioner.ForTopic(topic)}
+// pinned sends a record to the partition that it names, else where the other partitioner says; with spread only those that have a key.
+type pinned struct {
+	kgo.Partitioner
+	spread bool
 }
 
-type pinnedTopic struct{ kgo.TopicPartitioner }
+func (p pinned) ForTopic(topic string) kgo.TopicPartitioner {
+	return &pinnedTopic{TopicPartitioner: p.Partitioner.ForTopic(topic), spread: p.spread}
+}
 
-func (p pinnedTopic) RequiresConsistency(r *kgo.Record) bool {
+type pinnedTopic struct {
+	kgo.TopicPartitioner
+	spread bool
+	turn   int // of the next record without a key
+}
+
+func (p *pinnedTopic) RequiresConsistency(r *kgo.Record) bool {
 	return r.Partition >= 0 || p.TopicPartitioner.RequiresConsistency(r)
 }
 
-func (p pinnedTopic) Partition(r *kgo.Record, n int) int {
+func (p *pinnedTopic) Partition(r *kgo.Record, n int) int {
 	if r.Partition >= 0 {
 		return int(r.Partition)
+	}
+	if p.spread && r.Key == nil {
+		p.turn++
+		return (p.turn - 1) % n
 	}
 	return p.TopicPartitioner.Partition(r, n)
 }

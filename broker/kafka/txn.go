@@ -52,7 +52,7 @@ func OpenTxn(ctx context.Context, cfg TxnConfig) (*TxnProducer, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts = append(opts, kgo.ProducerBatchCompression(codec), kgo.RecordPartitioner(pinned{kgo.StickyKeyPartitioner(nil)}),
+	opts = append(opts, kgo.ProducerBatchCompression(codec), kgo.RecordPartitioner(pinned{kgo.StickyKeyPartitioner(nil), false}),
 		kgo.MaxBufferedRecords(1_000_000))
 	if cfg.ID != "" {
 		if cfg.Timeout == 0 {

@@ -45,6 +45,9 @@ started anew and goes on where the tables stand. docs/committer.md is the operat
 			if cfg.Logger, err = newLogger(cmd); err != nil {
 				return err
 			}
+			if cfg.ID == "" {
+				return errors.New("--id is missing: the name of this node, the same for ever")
+			}
 			if cfg.Members, err = parseMembers(members); err != nil {
 				return err
 			}

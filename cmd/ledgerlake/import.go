@@ -66,9 +66,7 @@ later copy adds what is new, and ingest from the living cluster goes on behind i
 			if err := errors.Join(tr.Run(ctx), tr.Close(), tab.Log.Close()); err != nil {
 				return err
 			}
-			s := tr.Stats()
-			fmt.Fprintf(os.Stderr, "%d records: %d rows, %d dead letters, in %d commits, %s\n",
-				s.Records, s.Rows, s.DeadLetters, s.Commits, time.Since(start).Round(time.Millisecond))
+			sayDone(tr.Stats(), start)
 			left := src.Left()
 			for _, p := range slices.Sorted(maps.Keys(left)) {
 				fmt.Fprintf(os.Stderr, "partition %d: %d offsets at the end were left out: the broker had not noted them as committed (--past-watermark takes them)\n", p, left[p])

@@ -140,8 +140,7 @@ func (in *offloadImport) tier(ctx context.Context, x *tableIndex) (err error) {
 	if err := errors.Join(tr.Run(ctx), tr.Close()); err != nil {
 		return err
 	}
-	s := tr.Stats()
-	fmt.Fprintf(os.Stderr, "%d records: %d rows, %d dead letters, in %d commits, %s\n", s.Records, s.Rows, s.DeadLetters, s.Commits, time.Since(start).Round(time.Millisecond))
+	sayDone(tr.Stats(), start)
 	return nil
 }
 

@@ -155,10 +155,18 @@ func (f *ingestFlags) run(cmd *cobra.Command) (err error) {
 	if err := runBeside(cmd.Context(), func(context.Context) error { return sup.Wait() }, up.run); err != nil {
 		return err
 	}
-	s := proc.total()
-	fmt.Fprintf(os.Stderr, "%d records: %d rows, %d dead letters, in %d commits, %s\n",
-		s.Records, s.Rows, s.DeadLetters, s.Commits, time.Since(start).Round(time.Millisecond))
+	sayDone(proc.total(), start)
 	return nil
+}
+
+// sayDone is the closing line of a run that ends.
+func sayDone(s tiering.Stats, start time.Time) {
+	filtered := ""
+	if s.Filtered > 0 {
+		filtered = fmt.Sprintf(", %d left out by the filter", s.Filtered)
+	}
+	fmt.Fprintf(os.Stderr, "%d records: %d rows, %d dead letters%s, in %d commits, %s\n",
+		s.Records+s.Filtered, s.Rows, s.DeadLetters, filtered, s.Commits, time.Since(start).Round(time.Millisecond))
 }
 
 // serve shows metrics and health.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path"
 	"regexp"
 	"strings"
@@ -71,9 +70,7 @@ func (f *ingestFlags) runPulsar(cmd *cobra.Command, args []string) (err error) {
 	if err := runBeside(ctx, func(context.Context) error { return sup.Wait() }, up.run); err != nil {
 		return err
 	}
-	s := in.proc.total()
-	fmt.Fprintf(os.Stderr, "%d records: %d rows, %d dead letters, in %d commits, %s\n",
-		s.Records, s.Rows, s.DeadLetters, s.Commits, time.Since(start).Round(time.Millisecond))
+	sayDone(in.proc.total(), start)
 	return nil
 }
 

@@ -100,6 +100,7 @@ func (p *ingestProcess) job(name, key string, s *ingestStream) ingest.Job {
 		p.done.Records += stats.Records
 		p.done.Rows += stats.Rows
 		p.done.DeadLetters += stats.DeadLetters
+		p.done.Filtered += stats.Filtered
 		p.done.Commits += stats.Commits
 		return err
 	}}

@@ -39,11 +39,14 @@ ends when all are acknowledged. An empty line is an empty value.`,
 			if err != nil {
 				return err
 			}
-			p, err := kafka.NewProducer(ctx, kafka.ProducerConfig{Config: cfg, Codec: codec})
+			p, err := kafka.NewProducer(ctx, kafka.ProducerConfig{Config: cfg, Codec: codec, Spread: true})
 			if err != nil {
 				return err
 			}
 			defer p.Close()
+			if err := p.Ping(ctx); err != nil {
+				return err
+			}
 			in := bufio.NewReaderSize(cmd.InOrStdin(), 1<<20)
 			start, sent := time.Now(), int64(0)
 			for {

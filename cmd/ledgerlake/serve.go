@@ -108,7 +108,7 @@ comes from the table.
 	f.StringVar(&cfg.listen, "kafka-listen", "127.0.0.1:9092", "address of the Kafka port; port 0 takes a free one")
 	f.StringVar(&cfg.http, "http-listen", "127.0.0.1:8090", "address of the page, of metrics, and of streams over HTTP; empty for none")
 	f.StringVar(&cfg.flight, "flight-listen", "", "address of Arrow Flight, like 127.0.0.1:8815; empty for none")
-	f.StringVar(&cfg.advertise, "advertise", "", "host:port that clients are told to connect to (default: the listen address)")
+	f.StringVar(&cfg.advertise, "advertise", "", "host:port that clients are told to connect to (default: the listen address; where that is all addresses, the one that a client came to)")
 	f.StringSliceVar(&topics, "topic", nil, "make a topic at start: NAME or NAME:PARTITIONS; may be repeated")
 	f.Int32Var(&cfg.partitions, "partitions", 1, "partitions of topics that name none")
 	f.BoolVar(&cfg.anyReplication, "any-replication", false, "take any replication factor when a client makes a topic, for programs that ask for 3; there is one copy all the same")

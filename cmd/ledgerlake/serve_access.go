@@ -51,7 +51,7 @@ func (a *accessFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&a.cert, "kafka-tls-cert", "", "PEM file with the certificate of the Kafka port; read again when it changes")
 	f.StringVar(&a.key, "kafka-tls-key", "", "PEM file with its key")
 	f.StringVar(&a.clientCA, "kafka-tls-client-ca", "", "PEM file with the authority of the certificates that clients must show")
-	f.StringVar(&a.users, "kafka-users", "", "file of the users that may log in by SASL, NAME:PASSWORD or what `ledgerlake user` prints; read again when it changes")
+	f.StringVar(&a.users, "kafka-users", "", "file of the users that may log in by SASL, NAME:PASSWORD or what 'ledgerlake user' prints; read again when it changes")
 	f.StringSliceVar(&a.mechanisms, "kafka-sasl-mechanisms", nil, "SASL mechanisms to offer (default: PLAIN where it is safe, SCRAM-SHA-256, SCRAM-SHA-512)")
 	f.DurationVar(&a.session, "kafka-session", 0, "a log-in is good for so long, then clients log in again; 0: as long as they are connected")
 	f.DurationVar(&a.timeout, "kafka-login-timeout", 10*time.Second, "how long TLS handshake and log-in may take")

@@ -49,7 +49,7 @@ func newCSV(o CSVOptions) (decode.Format, error) {
 // Columns are strings: a line does not tell its types. A table with others is made by its schema.
 func (f csvFormat) Columns(context.Context, [][]byte) (*arrow.Schema, error) {
 	if len(f.o.Fields) == 0 {
-		return nil, fmt.Errorf("%w: CSV lines do not tell their fields; name them, or give a schema", decode.ErrNoSamples)
+		return nil, fmt.Errorf("%w: lines of csv do not tell the columns of a new table: name the fields (--csv-fields), or give the columns (--schema)", ErrSpec)
 	}
 	var out []arrow.Field
 	for _, name := range f.o.Fields {

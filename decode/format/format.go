@@ -137,15 +137,15 @@ func check(name string, o Options) error {
 	case !known:
 		return fmt.Errorf("%w: %q is not one of %s, with or without %s", ErrSpec, name, strings.Join(Names(), ", "), Gzip)
 	case use.registry != (len(o.Registry.URLs) > 0):
-		return needs(use.registry, name, "a schema registry")
+		return needs(use.registry, name, "a schema registry (--registry)")
 	case use.file != (o.SchemaFile != "" || len(o.Schemas) > 0):
-		return needs(use.file, name, "a schema file")
+		return needs(use.file, name, "a schema file (--value-schema)")
 	case name == Protobuf && o.Message == "":
-		return needs(true, name, "the name of a message")
+		return needs(true, name, "the name of a message (--message)")
 	case !use.message && o.Message != "":
-		return needs(false, name, "the name of a message")
+		return needs(false, name, "the name of a message (--message)")
 	case o.Subject != "" && !use.registry:
-		return needs(false, name, "a subject")
+		return needs(false, name, "a subject (--subject)")
 	case o.Validate && name != JSONRegistry:
 		return needs(false, name, "validation")
 	case name == Pulsar && o.Pulsar == nil && o.Kind == "":

@@ -120,7 +120,7 @@ func TestLargeSchemasStayOutOfTables(t *testing.T) {
 	if got := made.String(); got != `{"format":"avro-raw"}` {
 		t.Errorf("a property of %d bytes", len(got))
 	}
-	if _, err := format.Of(map[string]string{format.Property("app"): made.String()}, "app", format.Access{}); err == nil || !strings.Contains(err.Error(), "avro-raw needs a schema file; say how") {
+	if _, err := format.Of(map[string]string{format.Property("app"): made.String()}, "app", format.Access{}); err == nil || !strings.Contains(err.Error(), "avro-raw needs a schema file (--value-schema); say how") {
 		t.Errorf("Of = %v", err)
 	}
 }
