@@ -125,9 +125,14 @@ func (e *OtherTopicError) Error() string {
 		"name another table; a new one that is made with --topic-column takes several topics", e.App)
 }
 
-// CheckAlone refuses an application where another one fills a table with *OtherTopicError, by the topics that the table records.
+// CheckAlone refuses an application that begins where another one fills a table with *OtherTopicError, by the topics that the table
+// records. One that the table records goes on, as older builds let several begin: to send it to the other's position would bring
+// records twice.
 func CheckAlone(snap *deltalog.Snapshot, app string, id [16]byte) error {
 	props := snap.Metadata().Configuration
+	if _, known := props[TopicProperty(app)]; known {
+		return nil
+	}
 	for _, key := range slices.Sorted(maps.Keys(props)) {
 		if other, ok := strings.CutPrefix(key, TopicProperty("")); ok && other != app {
 			return &OtherTopicError{App: other, Same: id != [16]byte{} && props[key] == FormatTopicID(id)}

@@ -91,3 +91,32 @@ func TestCheckTopic(t *testing.T) {
 		t.Error("a broken id is taken")
 	}
 }
+
+// I3: who begins is refused where another fills the table; who is recorded goes on, at his own position.
+func TestCheckAlone(t *testing.T) {
+	id := func(b byte) [16]byte { return [16]byte{b} }
+	one := map[string]string{TopicProperty("a"): FormatTopicID(id(1))}
+	both := map[string]string{TopicProperty("a"): FormatTopicID(id(1)), TopicProperty("b"): FormatTopicID(id(2))}
+	for _, c := range []struct {
+		props   map[string]string
+		app     string
+		id      [16]byte
+		refused bool
+		same    bool
+	}{
+		{nil, "a", id(1), false, false},
+		{one, "a", id(1), false, false},
+		{one, "b", id(2), true, false},
+		{one, "b", id(1), true, true},
+		{one, "b", id(0), true, false},
+		{both, "b", id(2), false, false},
+		{both, "a", id(1), false, false},
+		{both, "c", id(3), true, false},
+	} {
+		err := CheckAlone(withProperties(t, c.props), c.app, c.id)
+		var other *OtherTopicError
+		if errors.As(err, &other) != c.refused || c.refused && (other.App != "a" || other.Same != c.same) || !c.refused && err != nil {
+			t.Errorf("%v, %s of %x: %v", c.props, c.app, c.id[:1], err)
+		}
+	}
+}
