@@ -152,7 +152,7 @@ func tail(b []byte, n int) []byte {
 // Process is a started command.
 type Process struct {
 	cmd  *exec.Cmd
-	log  string        // file of its standard error
+	log  string        // file of its standard output and error
 	done chan struct{} // closed when it has ended
 	err  error         // how it ended; read it after done
 }
@@ -167,7 +167,7 @@ func Start(t testing.TB, args ...string) *Process {
 // StartProgram is Start for another program.
 func StartProgram(t testing.TB, program string, args ...string) *Process {
 	t.Helper()
-	f, err := os.CreateTemp(t.TempDir(), args[0]+"-*.log")
+	f, err := os.CreateTemp(t.TempDir(), filepath.Base(args[0])+"-*.log")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,6 +193,9 @@ func StartProgram(t testing.TB, program string, args ...string) *Process {
 
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
+
+// LogFile holds all that it has written so far.
+func (p *Process) LogFile() string { return p.log }
 
 // Log is the end of what it wrote.
 func (p *Process) Log() string {
