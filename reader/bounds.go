@@ -81,6 +81,18 @@ func NamedPartitions(s string) []int32 {
 	return named
 }
 
+// MillisFrom gives the first whole millisecond of Unix time at or after t: what a log, whose records have no finer times, is to
+// be asked for.
+func MillisFrom(t time.Time) int64 { return unitsFrom(t.UnixMilli(), t, time.Millisecond) }
+
+// unitsFrom is the next unit where t lies behind the one that it was cut to.
+func unitsFrom(cut int64, t time.Time, unit time.Duration) int64 {
+	if t.Nanosecond()%int(unit) != 0 {
+		cut++
+	}
+	return cut
+}
+
 // ParseTime reads a time with or without a zone (then UTC), or a date.
 func ParseTime(s string) (time.Time, bool) {
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02"} {

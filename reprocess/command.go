@@ -209,22 +209,31 @@ func result(raw []byte, offset record.Offset) (Result, error) {
 	if bytes.Equal(raw, []byte("null")) {
 		return Result{Drop: true}, nil
 	}
-	var about struct {
-		Offset *record.Offset `json:"_offset"`
-		Error  *string        `json:"_error"`
-	}
-	if err := json.Unmarshal(raw, &about); err != nil {
+	var fields map[string]json.RawMessage // not a struct, which would take _Offset for _offset
+	if err := json.Unmarshal(raw, &fields); err != nil {
 		return Result{}, fmt.Errorf("it answered %.80q: want a JSON object, or null for no row: %w", raw, err)
 	}
-	switch {
-	case about.Offset == nil:
-		return Result{}, fmt.Errorf("it answered %.80q: want the _offset of the record in it, to know that it is of this record", raw)
-	case *about.Offset != offset:
-		return Result{}, fmt.Errorf("it answered with _offset %d where %d was due: it must write one line for each that it reads, in the same order", *about.Offset, offset)
-	case about.Error != nil:
-		return Result{Err: errors.New(*about.Error)}, nil
+	var at *record.Offset
+	var why *string
+	for name, to := range map[string]any{"_offset": &at, "_error": &why} {
+		if text, ok := fields[name]; ok {
+			if err := json.Unmarshal(text, to); err != nil {
+				return Result{}, fmt.Errorf("it answered %.80q: field %s: %w", raw, name, err)
+			}
+		}
 	}
-	value, err := withoutSystem(raw)
+	switch {
+	case at == nil:
+		return Result{}, fmt.Errorf("it answered %.80q: want the _offset of the record in it, to know that it is of this record", raw)
+	case *at != offset:
+		return Result{}, fmt.Errorf("it answered with _offset %d where %d was due: it must write one line for each that it reads, in the same order", *at, offset)
+	case why != nil:
+		return Result{Err: errors.New(*why)}, nil
+	}
+	for _, name := range systemNames {
+		delete(fields, name)
+	}
+	value, err := json.Marshal(fields)
 	return Result{Value: value}, err
 }
 

@@ -2,11 +2,13 @@ package reprocess
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ledgerlake/ledgerlake/broker"
@@ -24,6 +26,8 @@ import (
 // keeps them beside its rows, ends with each record once. Each split has a process of its own.
 type CommandOutlet struct {
 	Argv []string
+	// AnswerTime is how long the program may take to read on, or to acknowledge the next record. Default 5 minutes.
+	AnswerTime time.Duration
 
 	mu     sync.Mutex
 	failed map[string]int // by Work.App: deliveries in a row that failed without a commit
@@ -41,7 +45,7 @@ func (o *CommandOutlet) Open(_ context.Context, w Work) (Delivery, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", broker.ErrGiveUp, err)
 	}
-	d := &commandDelivery{o: o, app: w.App, p: p, sent: map[int32]record.Offset{}, acked: map[int32]record.Offset{}, news: make(chan struct{}, 1), ended: make(chan struct{})}
+	d := &commandDelivery{o: o, app: w.App, p: p, patience: cmp.Or(o.AnswerTime, answerTime), sent: map[int32]record.Offset{}, acked: map[int32]record.Offset{}, news: make(chan struct{}, 1), ended: make(chan struct{})}
 	d.w = bufio.NewWriterSize(p.in, 256<<10)
 	go d.read() // ends with the process's output, which Close waits for
 	return d, nil
@@ -68,6 +72,9 @@ type commandDelivery struct {
 	p   *process
 	w   *bufio.Writer
 	buf []byte
+
+	patience time.Duration
+	stalled  atomic.Bool // it took nothing for that long
 
 	news  chan struct{} // something was acknowledged
 	ended chan struct{} // closed behind the last line
@@ -121,8 +128,9 @@ func (d *commandDelivery) Positions(context.Context) (map[int32]record.Offset, e
 
 // Deliver implements Delivery.
 func (d *commandDelivery) Deliver(ctx context.Context, in []Record, results []Result) error {
-	return d.within(ctx, func() error {
+	return d.within(ctx, func(goesOn func()) error {
 		for i := range in {
+			goesOn()
 			r := &results[i]
 			if r.Drop && r.Err == nil {
 				continue
@@ -148,11 +156,17 @@ func (d *commandDelivery) Deliver(ctx context.Context, in []Record, results []Re
 	})
 }
 
-// within writes to the process, which is ended when ctx is: it may have stopped to read.
-func (d *commandDelivery) within(ctx context.Context, write func() error) error {
+// within writes to the process, which is ended when ctx is, or when it takes nothing for too long: it may have stopped to
+// read. write calls goesOn as it goes on.
+func (d *commandDelivery) within(ctx context.Context, write func(goesOn func()) error) error {
 	unhook := context.AfterFunc(ctx, d.p.end)
 	defer unhook()
-	if err := write(); err != nil {
+	idle := time.AfterFunc(d.patience, func() {
+		d.stalled.Store(true)
+		d.p.end()
+	})
+	defer idle.Stop()
+	if err := write(func() { idle.Reset(d.patience) }); err != nil {
 		return d.failure(ctx, err)
 	}
 	return nil
@@ -165,8 +179,11 @@ func (d *commandDelivery) failure(ctx context.Context, err error) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.err != nil {
+	switch {
+	case d.err != nil:
 		err = d.err
+	case d.stalled.Load():
+		err = fmt.Errorf("it took nothing for %s, and was ended: it must read on, or end", d.patience)
 	}
 	err = fmt.Errorf("sink command %s: %w", d.p.name, err)
 	if d.o.count(d.app, false) {
@@ -184,25 +201,25 @@ func (d *commandDelivery) Commit(ctx context.Context, _ map[int32]record.Offset)
 		d.o.count(d.app, true)
 		return nil
 	}
-	err := d.within(ctx, func() error {
+	err := d.within(ctx, func(func()) error {
 		_, err := d.w.WriteString("{\"_flush\":true}\n")
 		return errors.Join(err, d.w.Flush())
 	})
 	if err != nil {
 		return err
 	}
-	timer := time.NewTimer(answerTime)
+	timer := time.NewTimer(d.patience)
 	defer timer.Stop()
 	for !d.settled() {
 		select {
 		case <-d.news:
-			timer.Reset(answerTime)
+			timer.Reset(d.patience)
 		case <-d.ended:
 			if !d.settled() {
 				return d.failure(ctx, errSinkEnded)
 			}
 		case <-timer.C:
-			return d.failure(ctx, fmt.Errorf("no acknowledgement came for %s: it must answer {\"_flush\": true} by the last offset of each partition, and flush its output", answerTime))
+			return d.failure(ctx, fmt.Errorf("no acknowledgement came for %s: it must answer {\"_flush\": true} by the last offset of each partition, and flush its output", d.patience))
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -116,6 +116,9 @@ func makePlan(ctx context.Context, s *stream, job, from, until string, splitByte
 		if !ok {
 			return nil, fmt.Errorf("until: no offset is given for partition %d", part)
 		}
+		if b < a { // who follows goes on from b, and would bring what lies before a
+			return nil, fmt.Errorf("%w: until %s is offset %d of partition %d, which lies before from %s, offset %d", ErrSpec, until, b, part, from, a)
+		}
 		step := width[part]
 		if step == 0 {
 			step = record.Offset(max(splitBytes/1024, 1)) // nothing is known of records that are in the log only

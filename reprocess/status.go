@@ -2,6 +2,8 @@ package reprocess
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,18 +61,39 @@ func (j *Job) Status(ctx context.Context) (Status, error) {
 		return st, err
 	}
 	st.PerSecond, st.Left = j.seen.rate(st.Decided, st.Offsets, time.Now())
+	return st, j.behind(ctx, snap, finished, st.Behind)
+}
+
+// behind tells how far the job is from the end of the stream in each partition, also in those that came behind the plan once
+// it may follow them.
+func (j *Job) behind(ctx context.Context, snap *deltalog.Snapshot, finished bool, out map[int32]record.Offset) error {
+	planned := map[int32]bool{}
 	for _, r := range j.plan.Ranges {
-		end, ok := table.LakeEnd(snap, j.plan.Job, r.Partition)
-		if !ok {
+		planned[r.Partition] = true
+	}
+	parts := slices.Collect(maps.Keys(planned))
+	if finished && !j.plan.Named {
+		later, err := j.stream.Partitions(ctx, j.cfg.Topic)
+		if err != nil {
+			return err
+		}
+		parts = append(parts, slices.DeleteFunc(later, func(p int32) bool { return planned[p] })...)
+	}
+	for _, p := range parts {
+		end, known := table.LakeEnd(snap, j.plan.Job, p)
+		if !known && planned[p] {
 			continue
 		}
-		b, err := j.stream.Bounds(ctx, record.TopicPartition{Topic: j.cfg.Topic, Partition: r.Partition})
+		b, err := j.stream.Bounds(ctx, record.TopicPartition{Topic: j.cfg.Topic, Partition: p})
 		if err != nil {
-			return st, err
+			return err
 		}
-		st.Behind[r.Partition] = max(0, b.Stable-end)
+		if !known {
+			end = b.Start
+		}
+		out[p] = max(0, b.Stable-end)
 	}
-	return st, nil
+	return nil
 }
 
 // counters are what one process of a job has done. They count work, also what was done again after a failure.

@@ -279,7 +279,7 @@ func (s *stream) resolve(ctx context.Context, words string, partitions []int32) 
 		case words == "earliest":
 			o = b.Start
 		case isTime:
-			if o, err = s.OffsetForTime(ctx, tp, at.UnixMilli()); err != nil {
+			if o, err = s.OffsetForTime(ctx, tp, reader.MillisFrom(at)); err != nil {
 				return nil, fmt.Errorf("offset of %s at %s: %w", tp, at.Format(time.RFC3339), err)
 			}
 		case isOffsets:

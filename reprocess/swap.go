@@ -1,6 +1,7 @@
 package reprocess
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -181,6 +182,9 @@ func (j *Job) planSwap(ctx context.Context, old *table.Table, dryRun bool) (r Sw
 	if c.Metadata, err = j.swappedMetadata(snapOld.Metadata(), snapNew.Metadata(), ofJob); err != nil {
 		return r, c, nil, err
 	}
+	if err := addFeatures(&c, snapOld, snapNew); err != nil {
+		return r, c, nil, err
+	}
 	r.Removed, r.Added = len(c.Removes), len(c.Adds)
 	return r, c, nil, nil
 }
@@ -345,13 +349,40 @@ func Retire(ctx context.Context, old *table.Table, shadow objstore.Store, job st
 		}
 		keys = append(keys, info.Key)
 	}
-	// The newest version goes first: what is left of a log is an older version of the table, never a wrong one.
-	slices.Sort(keys)
-	for _, key := range slices.Backward(keys) {
+	slices.SortFunc(keys, retireOrder)
+	for _, key := range keys {
 		if err := shadow.Delete(ctx, key); err != nil && !errors.Is(err, objstore.ErrNotFound) {
 			return deleted, fmt.Errorf("delete %s: %w", key, err)
 		}
 		deleted++
 	}
 	return deleted, nil
+}
+
+// retireOrder has the log of a table before what it names, and its newest version first: wherever a delete is cut off, what
+// is left is an older version of the table, whole, or none.
+func retireOrder(a, b string) int {
+	named := func(key string) int {
+		if strings.HasPrefix(key, "_delta_log/") && !strings.HasPrefix(key, "_delta_log/_sidecars/") {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(named(a), named(b)), cmp.Compare(b, a))
+}
+
+// addFeatures lets the old table have the features that the new one's columns and files need.
+func addFeatures(c *deltalog.Commit, old, new *deltalog.Snapshot) error {
+	was, is := old.Protocol(), new.Protocol()
+	have := was.Features()
+	need := slices.DeleteFunc(is.Features(), func(f string) bool { return slices.Contains(have, f) })
+	if len(need) == 0 {
+		return nil
+	}
+	raised, err := old.Alter(deltalog.Change{Features: need})
+	if err != nil {
+		return fmt.Errorf("%w: the new one has features of Delta that the old one lacks: %w", ErrNotSwappable, err)
+	}
+	c.Protocol = raised.Protocol
+	return nil
 }

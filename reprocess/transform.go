@@ -82,8 +82,11 @@ func line(dst []byte, r *Record, refused string) ([]byte, error) {
 	}
 	value := bytes.TrimSpace(r.Value)
 	object := len(value) > 1 && value[0] == '{' && json.Valid(value)
+	var err error
 	if !object {
 		s.Value = text64(r.Value)
+	} else if value, err = withoutSystem(value); err != nil { // fields of these names would hide the record's own place
+		return dst, fmt.Errorf("read the record at offset %d: %w", r.Offset, err)
 	}
 	raw, err := json.Marshal(s)
 	if err != nil {
@@ -101,17 +104,24 @@ func line(dst []byte, r *Record, refused string) ([]byte, error) {
 	return append(dst, compact.Bytes()[1:]...), nil
 }
 
-// withoutSystem takes the coordinates out again that a command has passed on.
+// systemNames are those of system. Fields of a value with such a name are not passed on, and no row has them from a command.
+var systemNames = []string{"_partition", "_offset", "_timestamp", "_key", "_headers", "_value", "_error"}
+
+// withoutSystem takes the fields out of an object that are named as coordinates are.
 func withoutSystem(value []byte) ([]byte, error) {
-	if !bytes.Contains(value, []byte(`"_`)) {
+	if !bytes.Contains(value, []byte(`"_`)) && !bytes.Contains(value, []byte(`\u005`)) { // which is how an underscore may be written
 		return value, nil
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(value, &fields); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{"_partition", "_offset", "_timestamp", "_key", "_headers", "_value"} {
+	before := len(fields)
+	for _, name := range systemNames {
 		delete(fields, name)
+	}
+	if len(fields) == before {
+		return value, nil
 	}
 	return json.Marshal(fields)
 }

@@ -30,6 +30,9 @@ type Comparison struct {
 	Dropped   []string         `json:"dropped,omitempty"`
 	Samples   []Sample         `json:"samples,omitempty"` // the first few differences
 	Undecided map[int32]int64  `json:"undecided"`         // offsets that the old table has and the new one has yet to decide
+	// Unfinished says that some of these are of the job's plan, or of a partition that it has nothing of: no swap catches up
+	// with those.
+	Unfinished bool `json:"unfinished,omitempty"`
 }
 
 // Sample is one difference.
@@ -43,9 +46,10 @@ type Sample struct {
 
 const maxSamples = 10
 
-// Same says that nothing differs but columns that were added.
+// Same says that nothing differs but columns that were added, and that the job has done all of its plan: what was not
+// compared is not the same.
 func (c Comparison) Same() bool {
-	return c.OnlyOld == 0 && c.OnlyNew == 0 && c.Different == 0 && len(c.Dropped) == 0
+	return !c.Unfinished && c.OnlyOld == 0 && c.OnlyNew == 0 && c.Different == 0 && len(c.Dropped) == 0
 }
 
 // String gives the comparison as a person reads it.
@@ -74,6 +78,9 @@ func (c Comparison) String() string {
 	for _, p := range slices.Sorted(maps.Keys(c.Undecided)) {
 		fmt.Fprintf(&s, "\npartition %d: the new table is %d offsets behind the old one; they were not compared", p, c.Undecided[p])
 	}
+	if c.Unfinished {
+		s.WriteString("\nthe job is not done: run it to its end, or with --follow where partitions came later, and verify again")
+	}
 	return s.String()
 }
 
@@ -99,27 +106,54 @@ func (j *Job) Verify(ctx context.Context, old *table.Table, ignore []string) (Co
 	if !ok {
 		filler = j.cfg.Topic
 	}
-	for _, r := range j.plan.Ranges {
-		oldEnd, ok := table.LakeEnd(snapOld, filler, r.Partition)
+	for _, p := range j.compared(snapOld, snapNew, filler) {
+		span, ok := c.span(j.plan, snapOld, snapNew, filler, p)
 		if !ok {
 			continue
 		}
-		newEnd, ok := table.LakeEnd(snapNew, j.plan.Job, r.Partition)
-		if !ok {
-			newEnd = r.From // splits of it may be done, but not all
-		}
-		if newEnd < oldEnd {
-			c.Undecided[r.Partition] = int64(oldEnd - newEnd)
-		}
-		span := []table.Range{{Partition: r.Partition, From: r.From, To: min(oldEnd, newEnd)}}
-		if span[0].To <= span[0].From {
-			continue
-		}
-		if err := c.partition(r.Partition, rowsOf(ctx, old, snapOld, span, columns), rowsOf(ctx, j.sink, snapNew, span, columns)); err != nil {
+		of := []table.Range{span}
+		if err := c.partition(p, rowsOf(ctx, old, snapOld, of, columns), rowsOf(ctx, j.sink, snapNew, of, columns)); err != nil {
 			return c, err
 		}
 	}
 	return c, nil
+}
+
+// compared are the partitions of a comparison: all that one of the tables knows, unless the job was given some by name.
+func (j *Job) compared(old, new *deltalog.Snapshot, filler string) []int32 {
+	if !j.plan.Named {
+		return j.partitions(old, new, filler)
+	}
+	var named []int32
+	for _, r := range j.plan.Ranges {
+		named = append(named, r.Partition)
+	}
+	return named
+}
+
+// span gives the offsets of a partition that both tables have decided; false when there are none.
+func (c *Comparison) span(plan *Plan, old, new *deltalog.Snapshot, filler string, p int32) (table.Range, bool) {
+	var planned Split
+	later := true // it came behind the plan
+	for _, r := range plan.Ranges {
+		if r.Partition == p {
+			planned, later = r, false
+		}
+	}
+	oldEnd, ok := table.LakeEnd(old, filler, p)
+	if !ok {
+		return table.Range{}, false
+	}
+	newEnd, known := table.LakeEnd(new, plan.Job, p)
+	if !known {
+		newEnd = planned.From // splits of it may be done, but not all
+	}
+	if newEnd < oldEnd {
+		c.Undecided[p] = int64(oldEnd - newEnd)
+		c.Unfinished = c.Unfinished || !known && (planned.To > planned.From || later)
+	}
+	at := table.Range{Partition: p, From: planned.From, To: min(oldEnd, newEnd)}
+	return at, at.To > at.From
 }
 
 // columnsOf gives the columns that are compared.
