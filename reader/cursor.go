@@ -133,7 +133,7 @@ func (c *Cursor) Next(ctx context.Context) (arrow.RecordBatch, error) {
 		return nil, err
 	}
 	rb, err := c.next(ctx)
-	if err != nil && !errors.Is(err, io.EOF) && (ctx.Err() == nil || c.lake != nil && c.lake.pull != nil) {
+	if err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
 		c.failed = err
 	}
 	return rb, err
@@ -160,6 +160,7 @@ func (c *Cursor) next(ctx context.Context) (arrow.RecordBatch, error) {
 				}
 			}
 			if err != nil {
+				c.failed = err // a scan has no next behind an error, also one of ctx
 				return nil, err
 			}
 			if rb.NumRows() == 0 {

@@ -229,7 +229,7 @@ func (c *Cursor) offsetAt(ctx context.Context, p *part, t time.Time) (record.Off
 	if c.cfg.Source == nil {
 		return p.lakeEnd, nil
 	}
-	o, err := c.cfg.Source.OffsetForTime(ctx, record.TopicPartition{Topic: c.cfg.Topic, Partition: p.id}, t.UnixMilli())
+	o, err := c.cfg.Source.OffsetForTime(ctx, record.TopicPartition{Topic: c.cfg.Topic, Partition: p.id}, MillisFrom(t))
 	return max(o, p.lakeEnd), err
 }
 
@@ -240,7 +240,7 @@ func (c *Cursor) lakeOffsetAt(ctx context.Context, p *part, t time.Time) (record
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	want := arrow.Timestamp(t.UnixMicro())
+	want := arrow.Timestamp(unitsFrom(t.UnixMicro(), t, time.Microsecond))
 	for rb, err := range c.cfg.Table.Scan(ctx, c.snap, table.ScanOptions{
 		Ranges:       []table.Range{{Partition: p.id, From: 0, To: p.lakeEnd}},
 		Columns:      []string{names.Offset, names.Timestamp},
