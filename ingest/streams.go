@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/internal/yamlkeys"
 )
 
 // Route is one entry of a file of streams: topics and the table that they fill. What it leaves out is as the flags of the
@@ -69,6 +70,9 @@ func LoadRoutes(path string) ([]Route, error) {
 	}
 	var doc struct {
 		Streams []Route `yaml:"streams"`
+	}
+	if err := yamlkeys.Check(raw, doc); err != nil {
+		return nil, fmt.Errorf("read streams %s: %w", path, err)
 	}
 	if err := yaml.Load(raw, &doc, yaml.WithKnownFields()); err != nil {
 		return nil, fmt.Errorf("read streams %s: %w", path, err)

@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/ledgerlake/ledgerlake/internal/yamlkeys"
 	"github.com/ledgerlake/ledgerlake/reader"
 	"github.com/ledgerlake/ledgerlake/table"
 )
@@ -74,6 +75,9 @@ var jobName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$`)
 // ParseSpec reads a job's file. Unknown keys are refused.
 func ParseSpec(raw []byte) (Spec, error) {
 	var s Spec
+	if err := yamlkeys.Check(raw, s); err != nil {
+		return s, fmt.Errorf("%w: %w", ErrSpec, err)
+	}
 	d := yaml.NewDecoder(bytes.NewReader(raw))
 	d.KnownFields(true)
 	if err := d.Decode(&s); err != nil && !errors.Is(err, io.EOF) {

@@ -502,7 +502,8 @@ func TestSwapOfSchemaAlone(t *testing.T) {
 
 func TestSpecRefusals(t *testing.T) {
 	for text, says := range map[string]string{
-		"name: a\nsource: x\nsink: y\nwhat: 1\n":                                                 "what",
+		"name: a\nsource: x\nsink: y\nwhat: 1\n":                                                 "line 4: there is no key \"what\"",
+		"name: a\nsource: x\nsink: y\nsplitbytes: 1\n":                                           "did you mean \"splitBytes\"",
 		"source: x\nsink: y\n":                                                                   "name",
 		"name: a/b\nsource: x\nsink: y\n":                                                        "name",
 		"name: a\nsink: y\n":                                                                     "source",

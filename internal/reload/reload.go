@@ -37,28 +37,36 @@ func New[T any](lg *slog.Logger, load func() (T, error), files ...string) (*Valu
 	return v, err
 }
 
-// Get gives the value of the newest files that could be read.
+// Get gives the value of the newest files that could be read, and logs that a new one is in use.
 func (v *Value[T]) Get() T {
+	value, changed := v.Look()
+	if changed {
+		v.lg.Info("changed files are in use", "files", v.files)
+	}
+	return value
+}
+
+// Look is Get for who has more to do before the value is in use, and says so itself: changed is true once for each new one.
+func (v *Value[T]) Look() (value T, changed bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	now := time.Now()
 	if now.Sub(v.looked) < every {
-		return v.value
+		return v.value, false
 	}
 	v.looked = now
 	stamp := v.look()
 	if stamp == v.stamp {
-		return v.value
+		return v.value, false
 	}
 	v.stamp = stamp
 	next, err := v.load()
 	if err != nil {
 		v.lg.Error("changed files are not taken: what was read before stays in use", "files", v.files, "err", err)
-		return v.value
+		return v.value, false
 	}
-	v.lg.Info("changed files are in use", "files", v.files)
 	v.value = next
-	return next
+	return next, true
 }
 
 // look gives a text that changes with the files.
