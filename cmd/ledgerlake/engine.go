@@ -30,7 +30,8 @@ import (
 // engineConfig is the whole embedded engine: log, Kafka port and tiering in one directory.
 type engineConfig struct {
 	dir            string
-	lake           string // where tables go; default dir/lake
+	lake           string   // where tables go; default dir/lake
+	sharedTables   []string // of a gateway: tables with rows of several topics
 	listen         string
 	access         access // to the Kafka port
 	advertise      string

@@ -20,11 +20,13 @@ const (
 	lookEvery  = time.Second      // ... and of one that has, not more often whether it is still that one
 )
 
-// lakeTables is the history of an external Kafka: the tables LAKE/TOPIC, which somebody else fills. Each is opened when
-// it is first asked for.
+// lakeTables is the history of an external Kafka: the tables LAKE/TOPIC, and some that have rows of several topics, which
+// somebody else fills. The table of a topic is opened when it is first asked for: of several topics for each by itself, so that
+// each sees its own files alone.
 type lakeTables struct {
 	*reader.History
-	lake      string
+	lake      string   // empty: there are shared ones alone
+	shared    []string // tables that may have rows of any topic
 	openStore storeOpener
 	place     func(topic string) string // the folder of a topic's table; nil: as the topic
 	log       *slog.Logger
@@ -39,12 +41,13 @@ type lakeTable struct {
 	none        time.Time // when it was seen that there is none, or none that will do
 	looked      time.Time // when it was seen that it is the one
 	incarnation string
+	url         string // of table
 
 	table *table.Table // nil: not open; guarded by lakeTables.mu
 }
 
 func newLakeTables(cfg engineConfig) *lakeTables {
-	return &lakeTables{lake: strings.TrimSuffix(cfg.lake, "/"), openStore: cfg.openStore, log: cfg.log, open: map[string]*lakeTable{}}
+	return &lakeTables{lake: strings.TrimSuffix(cfg.lake, "/"), shared: cfg.sharedTables, openStore: cfg.openStore, log: cfg.log, open: map[string]*lakeTable{}}
 }
 
 // url is where the table of a topic is.
@@ -96,7 +99,7 @@ func (l *lakeTables) look(ctx context.Context, topic string, x *lakeTable) error
 		case err == nil && snap.Metadata().ID == x.incarnation:
 			return nil
 		case err != nil && !errors.Is(err, deltalog.ErrNotTable):
-			return fmt.Errorf("read table %s: %w", l.url(topic), err)
+			return fmt.Errorf("read table %s: %w", x.url, err)
 		}
 		l.set(x, nil)
 		if err := t.Close(); err != nil {
@@ -106,18 +109,13 @@ func (l *lakeTables) look(ctx context.Context, topic string, x *lakeTable) error
 	if time.Since(x.none) < noTableFor {
 		return nil
 	}
-	url := l.url(topic)
-	store, err := l.openStore(ctx, url)
+	t, url, err := l.find(ctx, topic)
 	if err != nil {
 		return err
 	}
-	t, err := table.Open(ctx, store, table.Config{Topic: topic, Logger: l.log})
-	if errors.Is(err, deltalog.ErrNotTable) {
+	if t == nil {
 		x.none = time.Now()
 		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("open table %s: %w", url, err)
 	}
 	snap, err := t.Refresh(ctx)
 	if err != nil {
@@ -128,10 +126,53 @@ func (l *lakeTables) look(ctx context.Context, topic string, x *lakeTable) error
 		x.none = time.Now()
 		return t.Close()
 	}
-	x.incarnation, x.looked = snap.Metadata().ID, time.Now()
+	x.incarnation, x.looked, x.url = snap.Metadata().ID, time.Now(), url
 	l.set(x, t)
 	l.log.Info("history of a topic", "topic", topic, "table", url)
 	return nil
+}
+
+// find opens the table of a topic: its own, else the first of the shared ones that has positions of it; nil when there is none.
+func (l *lakeTables) find(ctx context.Context, topic string) (*table.Table, string, error) {
+	if l.lake != "" {
+		url := l.url(topic)
+		if t, err := l.openTable(ctx, url, topic); t != nil || err != nil {
+			return t, url, err
+		}
+	}
+	for _, url := range l.shared {
+		t, err := l.openTable(ctx, url, topic)
+		if err != nil {
+			return nil, url, err
+		}
+		if t == nil {
+			continue
+		}
+		snap, err := t.Refresh(ctx)
+		if err == nil && len(table.Partitions(snap, topic)) > 0 {
+			return t, url, nil
+		}
+		if err = errors.Join(err, t.Close()); err != nil {
+			return nil, url, fmt.Errorf("read table %s: %w", url, err)
+		}
+	}
+	return nil, "", nil
+}
+
+// openTable gives nil where there is no table.
+func (l *lakeTables) openTable(ctx context.Context, url, topic string) (*table.Table, error) {
+	store, err := l.openStore(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	t, err := table.Open(ctx, store, table.Config{Topic: topic, Logger: l.log})
+	switch {
+	case errors.Is(err, deltalog.ErrNotTable):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("open table %s: %w", url, err)
+	}
+	return t, nil
 }
 
 func (l *lakeTables) set(x *lakeTable, t *table.Table) {

@@ -18,7 +18,8 @@ import (
 // gatewayHelp is the part of serve's help that is about an external Kafka.
 const gatewayHelp = `In front of an external Kafka: with --upstream kafka://HOST:PORT serve keeps no log of its own. Clients that connect to it
 produce to the cluster, and use its groups, positions and transactions, as if they were connected to the cluster; what the
-cluster's retention has taken comes from the table LAKE/TOPIC that ` + "`ledgerlake ingest`" + ` fills, so any client reads from offset 0.
+cluster's retention has taken comes from the table LAKE/TOPIC that ` + "`ledgerlake ingest`" + ` fills, or from a --lake-table that several
+topics fill, so any client reads from offset 0.
 Beside the port of --kafka-listen there is one for each node of the cluster: behind it by 1 and the node's id (9092 makes 9093
 that of node 0). In front of a Pulsar, --upstream pulsar://HOST:PORT/TENANT/NAMESPACE/TOPIC or .../~PATTERN shows topics to
 consumers, read only, under their last names; --dir keeps the positions of groups. --tls, --tls-... and --sasl-... say how serve connects to the cluster; all clients then act as that user.`
@@ -26,6 +27,7 @@ consumers, read only, under their last names; --dir keeps the positions of group
 // gatewayFlags say which Kafka serve stands in front of.
 type gatewayFlags struct {
 	upstream string
+	shared   []string // tables with the history of several topics
 	security kafkaSecurity
 	pulsar   pulsarFlags
 	http     bool // metrics are wanted
@@ -33,6 +35,7 @@ type gatewayFlags struct {
 
 func (g *gatewayFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&g.upstream, "upstream", "", "kafka://HOST:PORT[,HOST:PORT]: be a gateway to this Kafka, or pulsar://HOST:PORT/TENANT/NAMESPACE/TOPIC: show this topic of Pulsar, or all that match ~PATTERN; with history from --lake")
+	f.StringArrayVar(&g.shared, "lake-table", nil, "with --upstream kafka://: a table with the history of several topics (ingest --streams), for those that have no table LAKE/TOPIC; may be repeated")
 	g.security.register(f)
 	g.pulsar.register(f)
 }
@@ -41,7 +44,7 @@ func (g *gatewayFlags) register(f *pflag.FlagSet) {
 var ofPulsar = []string{"dir", "offsets-retention"}
 
 // ofGateway are the flags that mean something for a gateway; so do all that begin with tls, sasl, s3, dynamodb and kafka.
-var ofGateway = []string{"upstream", "lake", "advertise", "http-listen", "insecure", "log-store", "ready-file", "log-level", "log-format", "config", "help"}
+var ofGateway = []string{"upstream", "lake", "lake-table", "advertise", "http-listen", "insecure", "log-store", "ready-file", "log-level", "log-format", "config", "help"}
 
 // check refuses what does not go together.
 func (g *gatewayFlags) check(cmd *cobra.Command, listen, lake string, a accessFlags) (err error) {
@@ -58,8 +61,10 @@ func (g *gatewayFlags) check(cmd *cobra.Command, listen, lake string, a accessFl
 	switch {
 	case err != nil:
 		return err
-	case lake == "":
-		return errors.New("--upstream needs --lake: where the tables of its topics are, as --lake/TOPIC")
+	case len(g.shared) > 0 && isPulsar(g.upstream):
+		return errors.New("--lake-table is for --upstream kafka://: a topic of Pulsar has its history in LAKE/TOPIC")
+	case lake == "" && len(g.shared) == 0:
+		return errors.New("--upstream needs --lake, where the tables of its topics are, as --lake/TOPIC, or --lake-table, one with rows of several")
 	case a.acls != "off" && a.acls != "" && !isPulsar(g.upstream):
 		return errors.New("--kafka-acls does not go with --upstream: the rules of that Kafka hold, for the user that we log in as")
 	}
@@ -136,7 +141,7 @@ func (g *gatewayFlags) runGateway(cmd *cobra.Command, cfg engineConfig, a access
 	if cfg.access, err = a.open(cfg.listen, cfg.log); err != nil {
 		return err
 	}
-	cfg.openStore = store.open
+	cfg.openStore, cfg.sharedTables = store.open, g.shared
 	if isPulsar(g.upstream) {
 		return g.runPulsar(cmd.Context(), cfg, ready)
 	}

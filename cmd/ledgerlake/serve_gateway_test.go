@@ -25,6 +25,8 @@ func TestGatewayFlags(t *testing.T) {
 		"Pulsar, a bad pattern": {"--lake l --upstream pulsar://127.0.0.1:1/a/b/~(", "topic pattern"},
 		"Pulsar, our token":     {"--lake l --upstream pulsar://127.0.0.1:1/a/b/c --pulsar-token t --kafka-listen :9092", "--kafka-users"},
 		"Pulsar, nobody there":  {"--lake l --upstream pulsar://127.0.0.1:1/a/b/c", "connect to pulsar"},
+		"no topics there":       {"--lake-table s --upstream pulsar://127.0.0.1:1/a/b/c", "--lake-table is for"},
+		"a shared table alone":  {"--lake-table s --kafka-listen 127.0.0.1:0", "does not answer"},
 		"nobody there":          {"--lake l --kafka-listen 127.0.0.1:0", "does not answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
