@@ -39,7 +39,7 @@ func newBench() *cobra.Command {
 // newBenchFiles is the part of the scenario deltalog that has a process of its own.
 func newBenchFiles() *cobra.Command {
 	return &cobra.Command{
-		Use: "list-files TABLE", Short: "List the files of a table and say what that took", Args: cobra.ExactArgs(1), Hidden: true,
+		Use: "list-files TABLE", Short: "List the files of a table and say what that took", Args: named, Hidden: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out, err := bench.ListFiles(cmd.Context(), args[0])
 			if err != nil {

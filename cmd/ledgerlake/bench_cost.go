@@ -18,7 +18,7 @@ func newBenchCost() *cobra.Command {
 			"deltalog and committer. Each figure is printed with the report and the case that it comes from; what stands on a\n" +
 			"report that is not given is left out. Prices are yours to give.",
 		Example: "  ledgerlake bench cost ingest.json deltalog.json committer.json --partitions 200 --gb-per-second 1 --petabytes 1",
-		Args:    cobra.MinimumNArgs(1),
+		Args:    named,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			reports, err := readReports(files)
 			if err != nil {

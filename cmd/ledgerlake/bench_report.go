@@ -13,7 +13,7 @@ func newBenchReport() *cobra.Command {
 		Use:     "report FILE...",
 		Short:   "Make a page with plots of reports that bench has written with --json",
 		Example: "  ledgerlake bench report ingest.json tiering.json --out docs/benchmarks/2026-11-29",
-		Args:    cobra.MinimumNArgs(1),
+		Args:    named,
 		RunE: func(_ *cobra.Command, files []string) error {
 			reports, err := readReports(files)
 			if err != nil {

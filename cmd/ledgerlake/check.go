@@ -29,7 +29,7 @@ what was found. The exit status is 1 when there is any.
                         and once (I3)
   a served directory    journal frames, segments, indexes and checkpoint agree, and each table
   a segment file        batches, checksums, offsets, indexes`,
-		Args: cobra.ExactArgs(1),
+		Args: named,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			target, out := args[0], cmd.OutOrStdout()
 			var faults int

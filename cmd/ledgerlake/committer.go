@@ -94,11 +94,11 @@ started anew and goes on where the tables stand. docs/committer.md is the operat
 	f.StringVar(&ready, "ready-file", "", "write {\"addr\":address,\"pid\":...} here when the node runs")
 	security.register(f, "tls")
 	store.register(f)
-	cmd.AddCommand(newCommitterStatus(), newCommitterMember("add", "ID ADDR", "Add a node that runs and waits", cobra.ExactArgs(2)),
-		newCommitterMember("standby", "ID ADDR", "Add a node that gets the log and has no vote yet", cobra.ExactArgs(2)),
-		newCommitterMember("promote", "ID", "Give a standby its vote", cobra.ExactArgs(1)),
-		newCommitterMember("remove", "ID", "Remove a node", cobra.ExactArgs(1)),
-		newCommitterMember("transfer", "[ID]", "Let another node lead", cobra.MaximumNArgs(1)))
+	cmd.AddCommand(newCommitterStatus(), newCommitterMember("add", "ID ADDR", "Add a node that runs and waits", " node4 10.0.0.4:7070"),
+		newCommitterMember("standby", "ID ADDR", "Add a node that gets the log and has no vote yet", " node4 10.0.0.4:7070"),
+		newCommitterMember("promote", "ID", "Give a standby its vote", " node4"),
+		newCommitterMember("remove", "ID", "Remove a node", " node4"),
+		newCommitterMember("transfer", "[ID]", "Let another node lead", ""))
 	return cmd
 }
 
@@ -147,7 +147,7 @@ func newCommitterStatus() *cobra.Command {
 			if asJSON {
 				return writeStatusJSON(cmd.OutOrStdout(), group.addrs, replies, errs)
 			}
-			return writeStatus(cmd.OutOrStdout(), replies, errs)
+			return writeStatus(cmd.OutOrStdout(), group.addrs, replies, errs)
 		},
 	}
 	group.register(cmd.Flags())
@@ -169,19 +169,24 @@ func writeStatusJSON(w io.Writer, addrs []string, replies []*rpc.StatusReply, er
 	return nil
 }
 
-func writeStatus(w io.Writer, replies []*rpc.StatusReply, errs []error) error {
+func writeStatus(w io.Writer, addrs []string, replies []*rpc.StatusReply, errs []error) error {
 	var best *rpc.StatusReply
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "node\taddress\tstate\tterm\tcommitted\tapplied")
 	for i, r := range replies {
 		if r == nil {
-			fmt.Fprintf(tw, "?\t%v\taway\n", errs[i])
+			fmt.Fprintf(tw, "?\t%s\taway\t\t\t\n", addrs[i])
 			continue
 		}
 		if best == nil || r.State == "leader" {
 			best = r
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%d\t%d\n", r.ID, r.Addr, r.State, r.Term, r.Commit, r.Applied)
+	}
+	for _, err := range errs {
+		if err != nil {
+			fmt.Fprintf(tw, "no answer: %v\n", err) // which names the address
+		}
 	}
 	if best == nil {
 		return errors.Join(tw.Flush(), errors.New("no node answers; docs/committer.md says what to do when a majority is lost"))
@@ -208,10 +213,11 @@ func writeStatus(w io.Writer, replies []*rpc.StatusReply, errs []error) error {
 	return nil
 }
 
-func newCommitterMember(op, args, short string, check cobra.PositionalArgs) *cobra.Command {
+func newCommitterMember(op, args, short, example string) *cobra.Command {
 	var group groupClient
 	cmd := &cobra.Command{
-		Use: op + " " + args, Short: short, Args: check,
+		Use: op + " " + args, Short: short, Args: named,
+		Example: "  ledgerlake committer " + op + example + " --committer 10.0.0.1:7070,10.0.0.2:7070,10.0.0.3:7070",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := group.need(op)
 			if err != nil {

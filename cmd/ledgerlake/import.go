@@ -31,7 +31,7 @@ position is kept in the table as ingest keeps it, so an import that was interrup
 later copy adds what is new, and ingest from the living cluster goes on behind it.`,
 		Example: `  ledgerlake import /backup/kafka-logs /lake/orders --topic orders
   ledgerlake ingest --brokers kafka:9092 --topic orders --table /lake/orders`,
-		Args: cobra.ExactArgs(2),
+		Args: named,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			ctx := cmd.Context()
 			if plan.log, err = newLogger(cmd); err != nil {

@@ -44,7 +44,7 @@ lies behind a missing ledger is not imported, and the command fails with its nam
 		Example: `  ledgerlake import pulsar-offload s3://pulsar-offload /lake/orders --topic public/default/orders --ledgers info.json
   ledgerlake import pulsar-offload s3://pulsar-offload /lake/orders --topic public/default/orders --from-ledger 1234 --on-gap earliest
   ledgerlake ingest pulsar://pulsar:6650/public/default/orders /lake/orders`,
-		Args: cobra.ExactArgs(2),
+		Args: named,
 		RunE: in.run,
 	}
 	f := cmd.Flags()

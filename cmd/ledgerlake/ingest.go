@@ -68,7 +68,7 @@ are filled as they are. docs/kafka-delta-ingest.md tells what is different.`,
   ledgerlake ingest --streams streams.yaml --http-listen 127.0.0.1:9100
   ledgerlake ingest pulsar://pulsar:6650/public/default/orders /lake/orders       # docs/pulsar.md
   ledgerlake ingest orders s3://lake/orders -k kafka:9092 -a orders -l 60 -c   # as kafka-delta-ingest was run`,
-		Args: cobra.MaximumNArgs(2),
+		Args: named,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && isPulsar(args[0]) {
 				return f.runPulsar(cmd, args)

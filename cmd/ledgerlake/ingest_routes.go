@@ -27,8 +27,10 @@ func (f *ingestFlags) applyRoutes(ctx context.Context, proc *ingestProcess, sup 
 	if err != nil {
 		return err
 	}
+	fresh := false // a changed file is not applied yet
 	apply := func() error {
-		rs := routes.Get()
+		rs, changed := routes.Look()
+		fresh = fresh || changed
 		var topics []string
 		if ingest.NeedTopics(rs) {
 			var err error
@@ -49,6 +51,10 @@ func (f *ingestFlags) applyRoutes(ctx context.Context, proc *ingestProcess, sup 
 			jobs = append(jobs, proc.job(streams[i].Name(), streams[i].Key(), s))
 		}
 		sup.Apply(jobs)
+		if fresh {
+			proc.log.Info("the changed file of streams is in use", "file", f.routes, "streams", len(jobs))
+		}
+		fresh = false
 		return nil
 	}
 	if err := apply(); err != nil || f.stream.plan.tiering.UntilEnd {
@@ -68,7 +74,7 @@ func (f *ingestFlags) applyRoutes(ctx context.Context, proc *ingestProcess, sup 
 			case <-tick.C:
 			}
 			if err := apply(); err != nil && ctx.Err() == nil {
-				proc.log.Error("the streams stay as they are", "error", err)
+				proc.log.Error("the streams stay as they are", "file", f.routes, "error", err)
 			}
 		}
 	}()

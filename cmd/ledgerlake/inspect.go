@@ -44,7 +44,7 @@ func newInspect() *cobra.Command {
   ledgerlake inspect ./data/lake/events --history --limit 0
   ledgerlake inspect ./data/lake/events --version 12
   ledgerlake inspect ./data/log/data/events-0/00000000000000000000.log`,
-		Args: cobra.ExactArgs(1),
+		Args: named,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			target, out := args[0], cmd.OutOrStdout()
 			switch {

@@ -34,7 +34,7 @@ the same in the background, see their --optimize-interval.`,
 		Example: `  ledgerlake optimize ./data/lake/events --dry-run
   ledgerlake optimize s3://lake/events --target-size 512MiB
   ledgerlake optimize s3://lake/events --committer 10.0.0.1:7070,10.0.0.2:7070,10.0.0.3:7070`,
-		Args: cobra.ExactArgs(1),
+		Args: named,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if opts.Logger, err = newLogger(cmd); err != nil {
 				return err

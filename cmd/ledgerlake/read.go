@@ -66,7 +66,7 @@ a --token covers all of them.`,
   ledgerlake read kafka://127.0.0.1:9092/orders --table /lake/orders --from earliest
   ledgerlake read kafka://127.0.0.1:9092/orders --table /lake/spark --map partition=partition,offset=offset,value=value
   ledgerlake read ./data/orders ./data/payments --order time --from 2026-01-01`,
-		Args: cobra.MinimumNArgs(1),
+		Args: named,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if r.log, err = newLogger(cmd); err != nil {
 				return err

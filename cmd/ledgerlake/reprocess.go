@@ -105,7 +105,7 @@ Then: reprocess verify JOB.yaml, reprocess swap JOB.yaml, reprocess retire JOB.y
   ledgerlake reprocess verify job.yaml
   ledgerlake reprocess swap job.yaml --dry-run
   ledgerlake reprocess --dead-letters ./data/events --set 'amount=float(amount)' --dry-run`,
-		Args: cobra.ExactArgs(1),
+		Args: named,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if letters.on {
 				if f.log, err = newLogger(cmd); err != nil {
@@ -169,7 +169,8 @@ func newReprocessVerify() *cobra.Command {
 		Short: "Compare the new table with the one that it is to replace, row by row",
 		Long: `verify compares every row of the new table with that of the old one at the same offset, in the columns that both
 have. It changes nothing, and ends with status 1 when something differs.`,
-		Args: cobra.ExactArgs(1),
+		Example: "  ledgerlake reprocess verify job.yaml",
+		Args:    named,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.with(cmd, args[0], func(ctx context.Context, o *openedJob, out io.Writer) error {
 				old, err := o.old()
@@ -204,7 +205,8 @@ func newReprocessSwap() *cobra.Command {
 		Long: `swap makes the new table's content that of the old one, at exactly the offset where the old one stands: a reader
 of any make sees all old rows or all new ones. The old content stays in the table's history: 'ledgerlake restore'
 brings it back until its files are vacuumed.`,
-		Args: cobra.ExactArgs(1),
+		Example: "  ledgerlake reprocess swap job.yaml",
+		Args:    named,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.with(cmd, args[0], func(ctx context.Context, o *openedJob, out io.Writer) error {
 				old, err := o.old()
@@ -230,9 +232,10 @@ func newReprocessRetire() *cobra.Command {
 	var f jobFlags
 	var discard bool
 	cmd := &cobra.Command{
-		Use:   "retire JOB.yaml",
-		Short: "Delete the new table's own log after a swap; or the whole new table, with --discard",
-		Args:  cobra.ExactArgs(1),
+		Use:     "retire JOB.yaml",
+		Short:   "Delete the new table's own log after a swap; or the whole new table, with --discard",
+		Example: "  ledgerlake reprocess retire job.yaml",
+		Args:    named,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			spec, err := f.read(cmd, args[0])
 			if err != nil {
@@ -270,9 +273,10 @@ func (f *jobFlags) retire(ctx context.Context, o *openedJob, out io.Writer, disc
 func newReprocessStatus() *cobra.Command {
 	var f jobFlags
 	cmd := &cobra.Command{
-		Use:   "status JOB.yaml",
-		Short: "Say how far a job is",
-		Args:  cobra.ExactArgs(1),
+		Use:     "status JOB.yaml",
+		Short:   "Say how far a job is",
+		Example: "  ledgerlake reprocess status job.yaml",
+		Args:    named,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.with(cmd, args[0], func(ctx context.Context, o *openedJob, out io.Writer) error {
 				st, err := o.Status(ctx)

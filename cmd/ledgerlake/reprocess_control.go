@@ -22,10 +22,11 @@ import (
 func newReprocessControl(use, short, long string, change func(cmd *cobra.Command, c *reprocess.Control) error) *cobra.Command {
 	var f jobFlags
 	cmd := &cobra.Command{
-		Use:   use + " JOB.yaml",
-		Short: short,
-		Long:  long,
-		Args:  cobra.ExactArgs(1),
+		Use:     use + " JOB.yaml",
+		Short:   short,
+		Long:    long,
+		Example: "  ledgerlake reprocess " + use + " job.yaml",
+		Args:    named,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.withState(cmd, args[0], func(ctx context.Context, store objstore.Store, job string, out io.Writer) error {
 				c, err := reprocess.ReadControl(ctx, store, job)

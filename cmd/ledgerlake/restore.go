@@ -34,7 +34,7 @@ restored version again, if the log still has them. With --keep-positions it goes
 table says that the offsets between are lost. ` + "`ledgerlake inspect TABLE --history`" + ` lists the versions.`,
 		Example: `  ledgerlake restore ./data/lake/events --to-version 120 --dry-run
   ledgerlake restore ./data/lake/events --to-timestamp 2026-11-28T09:00:00Z`,
-		Args: cobra.ExactArgs(1),
+		Args: named,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			opts.HasVersion = cmd.Flags().Changed("to-version")
 			opts.Version = deltalog.Version(version)

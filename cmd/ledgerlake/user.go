@@ -18,7 +18,7 @@ func newUser() *cobra.Command {
 		Long: `user reads a password from standard input, one line, and prints the lines of a user for the file that
 serve is given as --kafka-users: one for each SCRAM mechanism, salted, so that the file holds no password.`,
 		Example: `  ledgerlake user ann < password.txt >> users && chmod 600 users`,
-		Args:    cobra.ExactArgs(1),
+		Args:    named,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			const most = 4 << 10
 			line, err := bufio.NewReader(io.LimitReader(cmd.InOrStdin(), most)).ReadBytes('\n')

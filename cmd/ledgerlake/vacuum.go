@@ -35,7 +35,7 @@ that is older than the table's delta.logRetentionDuration, 30 days when it has n
   ledgerlake vacuum ./data/lake/events
   ledgerlake vacuum s3://lake/events --lite          # reads the log alone, lists nothing
   ledgerlake vacuum ./data/lake/events --log --dry-run`,
-		Args: cobra.ExactArgs(1),
+		Args: named,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if opts.Logger, err = newLogger(cmd); err != nil {
 				return err
