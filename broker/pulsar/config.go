@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ledgerlake/ledgerlake/broker/pulsar/envelope"
 	"github.com/ledgerlake/ledgerlake/broker/pulsar/wire"
 	"github.com/ledgerlake/ledgerlake/record"
 )
@@ -19,6 +20,11 @@ type Config struct {
 	TLS     *tls.Config // nil: plain text
 	Auth    wire.Auth
 	Admin   string // http://host:port of the admin API; only SealedOnly needs it
+
+	// Keys decrypt messages; nil: they are kept as they are, with what is needed to decrypt them. A message that none of them
+	// opens is an error (broker.ErrGiveUp); with KeepUndecryptable it is kept as well.
+	Keys              *envelope.Keys
+	KeepUndecryptable bool
 
 	Index        Index  // nil: nothing has an offset yet
 	Subscription string // durable subscription of Hold; empty: nothing is held

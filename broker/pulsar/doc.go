@@ -4,7 +4,7 @@
 // # Offsets
 //
 // A message's offset is its rank among the messages of its partition that consumers may see. An entry takes as many
-// offsets as its metadata says it has messages, and message i of a batch has the offset of its entry + i. Counting
+// offsets as its metadata says it has messages, encrypted or not, and message i of a batch has the offset of its entry + i. Counting
 // begins at the broker's running index of the first message where that is sound, else at 0. The index is never used
 // for more: batches of transactions make it repeat.
 //

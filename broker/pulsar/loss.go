@@ -1,11 +1,13 @@
 package pulsar
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ledgerlake/ledgerlake/broker/pulsar/entry"
 	"github.com/ledgerlake/ledgerlake/broker/pulsar/wire"
@@ -111,6 +113,7 @@ type chunks struct {
 	ack   MessageID // the entry before the first one
 	came  int
 	body  []byte
+	parts []entry.Chunk
 }
 
 const maxPending = 100 // messages in chunks at a time; of more, the one that began first is given up
@@ -151,6 +154,11 @@ func (st *stream) assemble(ctx context.Context, d *wire.Delivery, place *noted) 
 		return nil, nil
 	}
 	c.body = append(c.body, e.Payload...)
+	part := entry.Chunk{Size: len(e.Payload)}
+	if e.Encrypted {
+		part.RawMeta = bytes.Clone(e.RawMeta) // the entry's bytes are not needed any more
+	}
+	c.parts = append(c.parts, part)
 	c.came++
 	if c.came < e.Chunks {
 		return nil, nil
@@ -159,6 +167,9 @@ func (st *stream) assemble(ctx context.Context, d *wire.Delivery, place *noted) 
 	place.First, place.ack = c.first, c.ack
 	whole := *e
 	whole.Payload = c.body
+	if whole.Encrypted = slices.ContainsFunc(c.parts, func(p entry.Chunk) bool { return p.RawMeta != nil }); whole.Encrypted {
+		whole.Sealed = c.parts
+	}
 	return &whole, nil
 }
 

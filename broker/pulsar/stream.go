@@ -38,6 +38,8 @@ type stream struct {
 	since    time.Time       // pass waits in vain
 
 	msgs    entry.Messages
+	clear   []byte      // a payload that was encrypted
+	plain   entry.Entry // the entry with it
 	b       *record.Builder
 	headers []record.Header
 	origin  []byte
@@ -292,10 +294,11 @@ func (st *stream) process(ctx context.Context, d *wire.Delivery, give bool) erro
 	return st.count(ctx, d, e, place, give)
 }
 
-// count gives an entry its offsets. e is nil when it is damaged.
+// count gives an entry its offsets. e is nil when it is damaged. How many a batch takes stands in the clear: it is the same for who
+// has its key and who has not.
 func (st *stream) count(ctx context.Context, d *wire.Delivery, e *entry.Entry, place noted, give bool) error {
 	first, n := st.anchor.Offset+1, 1
-	if e != nil && e.Batched && !e.Encrypted {
+	if e != nil && e.Batched {
 		n = e.Count
 		place.ID.Batch = int32(n - 1)
 	}
@@ -309,19 +312,30 @@ func (st *stream) count(ctx context.Context, d *wire.Delivery, e *entry.Entry, p
 		}
 		st.catching = false
 		first = st.anchor.Offset - record.Offset(max(st.anchor.ID.Batch, 0))
+		if e != nil && e.Encrypted && st.anchor.ID.Batch < 0 { // an older build counted the batch as one, in this table
+			n, place.ID.Batch = 1, -1
+		}
 	}
 	if n == 0 {
 		return nil
 	}
 	place.Offset = first + record.Offset(n) - 1
+	give = give && place.Offset >= st.emit
+	var kept error
+	if give && e != nil && e.Encrypted { // before anything is counted: who ends here begins here again
+		var err error
+		if e, kept, err = st.decrypt(d, e); err != nil {
+			return err
+		}
+	}
 	for _, c := range st.chunks { // what is begun is needed still
 		if compareEntries(c.ack, place.ack) < 0 {
 			place.ack = c.ack
 		}
 	}
 	st.anchor = place
-	if give && place.Offset >= st.emit {
-		st.give(d, e, first)
+	if give {
+		st.give(d, e, first, kept)
 	}
 	st.next = max(place.Offset+1, st.emit)
 	st.emit = st.next
@@ -384,8 +398,8 @@ func (st *stream) setBase(base record.Offset) {
 	st.emit = st.next
 }
 
-// give adds the messages of an entry whose offsets are not below emit.
-func (st *stream) give(d *wire.Delivery, e *entry.Entry, first record.Offset) {
+// give adds the messages of an entry whose offsets are not below emit. kept is what is wrong with one that stays encrypted.
+func (st *stream) give(d *wire.Delivery, e *entry.Entry, first record.Offset, kept error) {
 	if e == nil {
 		st.damage(d, first, -1, d.Corrupt)
 		return
@@ -398,6 +412,9 @@ func (st *stream) give(d *wire.Delivery, e *entry.Entry, first record.Offset) {
 	err := st.msgs.Open(e)
 	for err == nil && st.msgs.Next() {
 		m := st.msgs.Message()
+		if e.Encrypted && e.Batched { // it stands for all that are to be given
+			m.Batch = int32(max(st.emit-first, 0))
+		}
 		met = max(m.Batch, 0)
 		offset := first + record.Offset(met)
 		if offset < st.emit {
@@ -413,7 +430,7 @@ func (st *stream) give(d *wire.Delivery, e *entry.Entry, first record.Offset) {
 			st.headers = st.headers[:0]
 		}
 		if e.Encrypted {
-			st.headers = append(st.headers, record.Header{Key: metadataKey, Value: e.RawMeta})
+			st.keep(e, kept)
 		}
 		for _, p := range m.Properties {
 			st.headers = append(st.headers, record.Header{Key: p.Key, Value: p.Value})
@@ -425,7 +442,7 @@ func (st *stream) give(d *wire.Delivery, e *entry.Entry, first record.Offset) {
 	}
 	if err != nil {
 		offset, batch := max(first+record.Offset(met+1), st.emit), int32(-1)
-		if e.Batched && !e.Encrypted { // who begins at this record counts back to the first of the batch
+		if e.Batched { // who begins at this record counts back to the first of the batch
 			batch = int32(offset - first)
 		}
 		st.damage(d, offset, batch, err)
@@ -449,6 +466,7 @@ func (st *stream) damage(d *wire.Delivery, offset record.Offset, batch int32, ca
 // Keys of headers that are none of the message's properties.
 var (
 	originKey   = []byte(record.OriginHeader)
-	metadataKey = []byte("__metadata") // of an encrypted entry: Pulsar's MessageMetadata, with all that is needed to decrypt
+	metadataKey = []byte("__metadata") // of an encrypted entry: Pulsar's MessageMetadata, with all that is needed to decrypt; of one in chunks, that of each
+	sizesKey    = []byte("__chunks")   // of an encrypted message in chunks: their sizes in bytes
 	errorKey    = []byte("__error")    // of a damaged entry: what is wrong
 )

@@ -25,6 +25,7 @@ type offloadImport struct {
 	from       []string
 	schemaFile string
 	onGap      string
+	decrypt    decryptFlags
 }
 
 func newImportOffload() *cobra.Command {
@@ -56,6 +57,7 @@ lies behind a missing ledger is not imported, and the command fails with its nam
 	f.StringVar(&in.plan.format, "format", "auto", "values: json (columns), raw (bytes), or auto (look at the first records of a new table)")
 	f.StringVar(&in.schemaFile, "schema", "", "file with the payload columns of a new table, a Delta schema in JSON")
 	f.StringVar(&in.onGap, "on-gap", "fail", "when the ledgers begin behind where the table ends: fail, or earliest (go on with a report)")
+	in.decrypt.register(f)
 	flushFlags(f, &in.plan.tiering)
 	return cmd
 }
@@ -68,6 +70,11 @@ func (in *offloadImport) run(cmd *cobra.Command, args []string) (err error) {
 	if err := in.settle(); err != nil {
 		return err
 	}
+	x := &tableIndex{}
+	from := pulsar.Config{Index: x, Logger: p.log}
+	if err := in.decrypt.set(&from); err != nil {
+		return err
+	}
 	if in.cfg.Store, err = in.store.open(ctx, args[0]); err != nil {
 		return err
 	}
@@ -76,8 +83,7 @@ func (in *offloadImport) run(cmd *cobra.Command, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	x := &tableIndex{}
-	src := pulsar.OpenFeed(ctx, pulsar.Config{Index: x, Logger: p.log}, feed)
+	src := pulsar.OpenFeed(ctx, from, feed)
 	p.source, p.topic, p.tableURL, p.openStore = src, in.cfg.Topic, args[1], in.store.open
 	p.names, p.tiering.UntilEnd = table.DefaultNames().WithOrigin(), true
 	err = in.tier(ctx, x)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/broker/pulsar"
+	"github.com/ledgerlake/ledgerlake/broker/pulsar/envelope"
 	"github.com/ledgerlake/ledgerlake/broker/pulsar/wire"
 	"github.com/ledgerlake/ledgerlake/decode/pulsarschema"
 	"github.com/ledgerlake/ledgerlake/deltalog"
@@ -29,9 +30,11 @@ type pulsarFlags struct {
 	token, tokenFile                                 string
 	oauthKey, oauthIssuer, oauthAudience, oauthScope string
 	admin                                            string
+	decrypt                                          decryptFlags
 }
 
 func (p *pulsarFlags) register(f *pflag.FlagSet) {
+	p.decrypt.register(f)
 	f.StringVar(&p.token, "pulsar-token", "", "token to log in to Pulsar with; better set LEDGERLAKE_PULSAR_TOKEN")
 	f.StringVar(&p.tokenFile, "pulsar-token-file", "", "file that holds the token; it is read at each log-in")
 	f.StringVar(&p.oauthKey, "pulsar-oauth2-key", "", "JSON key file with client_id, client_secret and issuer_url, to get tokens with")
@@ -39,6 +42,32 @@ func (p *pulsarFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&p.oauthAudience, "pulsar-oauth2-audience", "", "audience to ask for")
 	f.StringVar(&p.oauthScope, "pulsar-oauth2-scope", "", "scope to ask for")
 	f.StringVar(&p.admin, "pulsar-admin", "", "http://host:port of Pulsar's admin API: --sealed-ledgers needs it, and ingest warns of policies that could take messages before they are in the table")
+}
+
+// decryptFlags say what becomes of messages of Pulsar that are encrypted.
+type decryptFlags struct {
+	keys string
+	keep bool
+}
+
+func (d *decryptFlags) register(f *pflag.FlagSet) {
+	f.StringVar(&d.keys, "pulsar-private-keys", "", "private keys of RSA to decrypt messages of Pulsar with: a PEM file, or a folder of files NAME.pem, read again as new data keys come (default: encrypted messages are kept as they are)")
+	f.BoolVar(&d.keep, "pulsar-keep-undecryptable", false, "with --pulsar-private-keys, keep messages that none of the keys opens as they are, instead of ending with an error")
+}
+
+// set loads the keys.
+func (d *decryptFlags) set(cfg *pulsar.Config) (err error) {
+	if d.keys == "" {
+		if d.keep {
+			return errors.New("--pulsar-keep-undecryptable goes with --pulsar-private-keys: without keys all encrypted messages are kept as they are")
+		}
+		return nil
+	}
+	if cfg.Keys, err = envelope.Load(d.keys); err != nil {
+		return fmt.Errorf("--pulsar-private-keys: %w", err)
+	}
+	cfg.KeepUndecryptable = d.keep
+	return nil
 }
 
 // isPulsar says whether a SOURCE is a topic of Pulsar.
@@ -71,8 +100,10 @@ func (p *pulsarFlags) config(source string, secure *kafkaSecurity, log *slog.Log
 		return cfg, "", err
 	}
 	cfg.TLS = kcfg.TLS
-	cfg.Auth, err = p.auth(cfg.TLS)
-	return cfg, topic, err
+	if cfg.Auth, err = p.auth(cfg.TLS); err != nil {
+		return cfg, topic, err
+	}
+	return cfg, topic, p.decrypt.set(&cfg)
 }
 
 func (p *pulsarFlags) auth(t *tls.Config) (wire.Auth, error) {

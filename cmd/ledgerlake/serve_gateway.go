@@ -68,9 +68,9 @@ func (g *gatewayFlags) check(cmd *cobra.Command, listen, lake string, a accessFl
 	case a.acls != "off" && a.acls != "" && !isPulsar(g.upstream):
 		return errors.New("--kafka-acls does not go with --upstream: the rules of that Kafka hold, for the user that we log in as")
 	}
-	ours := g.security.sasl.User != "" || g.security.cert != "" || g.pulsar.token != "" || g.pulsar.tokenFile != "" || g.pulsar.oauthKey != ""
+	ours := g.security.sasl.User != "" || g.security.cert != "" || g.pulsar.token != "" || g.pulsar.tokenFile != "" || g.pulsar.oauthKey != "" || g.pulsar.decrypt.keys != ""
 	if ours && a.users == "" && a.clientCA == "" && !loopback(listen) && !a.insecure {
-		return fmt.Errorf("whoever reaches %s would act as our user of --upstream: give --kafka-users or --kafka-tls-client-ca, or --insecure when the network is trusted", listen)
+		return fmt.Errorf("whoever reaches %s would act as our user of --upstream, or read what our keys decrypt: give --kafka-users or --kafka-tls-client-ca, or --insecure when the network is trusted", listen)
 	}
 	return nil
 }

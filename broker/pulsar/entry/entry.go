@@ -63,8 +63,15 @@ type Entry struct {
 	Index      int64 // the broker's running index, of the last message of a batch; -1: the broker does not count
 	BrokerTime int64 // ms; -1: none
 	RawMeta    []byte
-	Payload    []byte // as stored: perhaps compressed, perhaps encrypted
+	Payload    []byte  // as stored: perhaps compressed, perhaps encrypted
+	Sealed     []Chunk // of a message put together of chunks, some of them encrypted: what Payload is made of
 	Metadata
+}
+
+// Chunk is a part of a payload: each chunk of a message is encrypted by itself.
+type Chunk struct {
+	Size    int
+	RawMeta []byte // by which it is encrypted; nil: it is not
 }
 
 // Metadata describes a message or a batch. Of a batch, what differs from message to message stands beside each.

@@ -40,7 +40,7 @@ const keepBuffer = 16 << 20
 
 // Open goes before the first message of e. e must stay as it is until the last Next. The payload of a chunked message
 // is put together before: e is then any of its chunks with the whole payload. An encrypted entry is one message with
-// the payload as it is.
+// the payload as it is, however many it holds.
 func (m *Messages) Open(e *Entry) error {
 	m.e, m.i, m.err, m.rest = e, 0, nil, e.Payload
 	m.msg.Properties = m.msg.Properties[:0]

@@ -94,7 +94,11 @@ func objectName(id int64) string {
 // put stores a ledger of a/b/events.
 func put(t testing.TB, store objstore.Store, id int64, entries ...[]byte) {
 	t.Helper()
-	data, idx := objects(managed, 300, entries...)
+	size := 300
+	for _, e := range entries {
+		size = max(size, 128+entryHeader+len(e)) // no entry crosses a block
+	}
+	data, idx := objects(managed, size, entries...)
 	for key, raw := range map[string][]byte{objectName(id): data, objectName(id) + "-index": idx} {
 		if err := store.Put(t.Context(), key, raw); err != nil {
 			t.Fatal(err)

@@ -35,7 +35,12 @@ func open(t testing.TB, cfg Config) *Feed {
 // read gives the values of a partition from its oldest message to the end, as "offset value".
 func read(t testing.TB, f *Feed, partition int32) (out []string) {
 	t.Helper()
-	src := pulsar.OpenFeed(t.Context(), pulsar.Config{}, f)
+	return readBy(t, pulsar.Config{}, f, partition)
+}
+
+func readBy(t testing.TB, cfg pulsar.Config, f *Feed, partition int32) (out []string) {
+	t.Helper()
+	src := pulsar.OpenFeed(t.Context(), cfg, f)
 	tp := record.TopicPartition{Topic: f.topic, Partition: partition}
 	b, err := src.Bounds(t.Context(), tp)
 	if err != nil {
