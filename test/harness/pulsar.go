@@ -209,8 +209,18 @@ func (p *RealPulsar) ReadPulsar(t testing.TB, topic string) []PulsarMessage {
 // ReadPartitions is ReadPulsar for several partitions in one process: starting it takes longer than reading.
 func (p *RealPulsar) ReadPartitions(t testing.TB, topics ...string) [][]PulsarMessage {
 	t.Helper()
+	return p.ReadSealed(t, "", topics...)
+}
+
+// ReadSealed is ReadPartitions by the private keys NAME.pem of a folder; none: encrypted messages as they are.
+func (p *RealPulsar) ReadSealed(t testing.TB, keys string, topics ...string) [][]PulsarMessage {
+	t.Helper()
+	args := []string{strings.Join(topics, ",")}
+	if keys != "" {
+		args = append(args, "decrypt="+keys)
+	}
 	out := make([][]PulsarMessage, len(topics))
-	for line := range strings.Lines(string(p.Tool(t, "read", strings.Join(topics, ",")))) {
+	for line := range strings.Lines(string(p.Tool(t, "read", args...))) {
 		number, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
 		at, err := strconv.Atoi(number)
 		f := strings.Split(rest, "\t")

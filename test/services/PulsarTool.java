@@ -24,7 +24,8 @@ import org.apache.pulsar.client.impl.MessageIdImpl;
  *       size=BYTES batch=N codec=LZ4 chunk=BYTES keys=N nulls=EVERY txn=SIZE (each third is aborted) abort=all (each is)
  *       rate=PER_SECOND
  *       values=FILE (message i has its line i instead)
- *   read URL TOPIC[,TOPIC...]                         all messages of partitions, a line each, one partition after another
+ *       encrypt=DIR:NAME[,NAME...] (for the public keys DIR/NAME.pub)
+ *   read URL TOPIC[,TOPIC...] [decrypt=DIR]           (by the private keys DIR/NAME.pem; none: as they are) all messages of partitions, a line each, one partition after another
  *   rate URL TOPIC [warm=PASSES]                      reads them and prints messages, value bytes, seconds and CPU seconds;
  *                                                     of the pass behind so many others
  */
@@ -50,7 +51,7 @@ public class PulsarTool {
                 case "read" -> {
                     int n = 0;
                     for (String topic : words.get(2).split(",")) {
-                        read(client, topic, n++);
+                        read(client, topic, n++, options.get("decrypt"));
                     }
                 }
                 case "rate" -> {
@@ -77,6 +78,13 @@ public class PulsarTool {
                 .compressionType(CompressionType.valueOf(o.getOrDefault("codec", "NONE")));
         if (o.containsKey("producer")) {
             b.producerName(o.get("producer"));
+        }
+        if (o.containsKey("encrypt")) {
+            String[] at = o.get("encrypt").split(":");
+            b.cryptoKeyReader(new Keys(at[0]));
+            for (String name : at[1].split(",")) {
+                b.addEncryptionKey(name);
+            }
         }
         if (chunk > 0) {
             b.enableBatching(false).enableChunking(true).chunkMaxMessageSize(chunk);
@@ -152,18 +160,44 @@ public class PulsarTool {
         }
     }
 
-    static Reader<byte[]> reader(PulsarClient client, String topic, int queue) throws Exception {
-        return client.newReader().topic(topic).startMessageId(MessageId.earliest).receiverQueueSize(queue).create();
+    /** Keys of a folder: NAME.pub and NAME.pem. */
+    record Keys(String dir) implements CryptoKeyReader {
+        public EncryptionKeyInfo getPublicKey(String name, Map<String, String> metadata) {
+            return key(name + ".pub", metadata);
+        }
+
+        public EncryptionKeyInfo getPrivateKey(String name, Map<String, String> metadata) {
+            return key(name + ".pem", metadata);
+        }
+
+        private EncryptionKeyInfo key(String file, Map<String, String> metadata) {
+            try {
+                return new EncryptionKeyInfo(Files.readAllBytes(Path.of(dir, file)), metadata);
+            } catch (java.io.IOException e) {
+                throw new java.io.UncheckedIOException(e);
+            }
+        }
+    }
+
+    static Reader<byte[]> reader(PulsarClient client, String topic, int queue, String keys) throws Exception {
+        ReaderBuilder<byte[]> b = client.newReader().topic(topic).startMessageId(MessageId.earliest).receiverQueueSize(queue);
+        if (keys != null && keys.equals("none")) {
+            b.cryptoFailureAction(ConsumerCryptoFailureAction.CONSUME);
+        } else if (keys != null) {
+            b.cryptoKeyReader(new Keys(keys));
+        }
+        return b.create();
     }
 
     /** number of the topic, ledger, entry, batch, sequence, publish time, event time, producer, key, properties, value: tabs between. */
-    static void read(PulsarClient client, String topic, int number) throws Exception {
+    static void read(PulsarClient client, String topic, int number, String keys) throws Exception {
         StringBuilder out = new StringBuilder();
-        try (Reader<byte[]> r = reader(client, topic, 1000)) {
+        try (Reader<byte[]> r = reader(client, topic, 1000, keys)) {
             for (int waits = 0; ; ) { // to ask whether there is one costs more than to read it
                 Message<byte[]> m = r.readNext(200, TimeUnit.MILLISECONDS);
                 if (m == null) {
-                    if (!r.hasMessageAvailable()) {
+                    // The id of a batch that stays encrypted is below that of its last message, which is available for ever.
+                    if (!r.hasMessageAvailable() || "none".equals(keys) && waits == 25) {
                         break;
                     }
                     if (++waits == 100) {
@@ -192,7 +226,7 @@ public class PulsarTool {
     static void rate(PulsarClient client, String topic, boolean print) throws Exception {
         var system = (com.sun.management.OperatingSystemMXBean) java.lang.management.ManagementFactory.getOperatingSystemMXBean();
         long messages = 0, bytes = 0, begin = System.nanoTime(), cpu = system.getProcessCpuTime();
-        try (Reader<byte[]> r = reader(client, topic, 10000)) {
+        try (Reader<byte[]> r = reader(client, topic, 10000, null)) {
             MessageId last = r.getLastMessageIds().get(0);
             while (true) {
                 Message<byte[]> m = r.readNext(20, TimeUnit.SECONDS);
