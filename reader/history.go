@@ -235,7 +235,7 @@ func (h *History) OffsetForTime(ctx context.Context, tp record.TopicPartition, m
 		return 0, false, nil
 	}
 	c := &Cursor{cfg: Config{Table: t, App: committer.PositionsOf(snap, tp.Topic), Topic: tp.Topic}, snap: snap}
-	o, found, err := c.lakeOffsetAt(ctx, &part{id: tp.Partition, lakeEnd: end}, time.UnixMilli(ms))
+	o, found, err := c.lakeOffsetAt(ctx, snap, table.Range{Partition: tp.Partition, To: end}, time.UnixMilli(ms))
 	if errors.Is(err, ErrNotReplayable) {
 		return 0, false, nil
 	}

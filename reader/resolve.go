@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
 )
@@ -220,20 +221,46 @@ func (c *Cursor) liveEnd(ctx context.Context, p *part) (record.Offset, error) {
 // offsetAt finds the first offset whose record has a timestamp at or after t: in the table first, since a
 // log's own look-up knows nothing of what it dropped.
 func (c *Cursor) offsetAt(ctx context.Context, p *part, t time.Time) (record.Offset, error) {
-	if p.lakeEnd > 0 {
-		o, ok, err := c.lakeOffsetAt(ctx, p, t)
-		if err != nil || ok {
-			return o, err
+	snap, end := c.snap, p.lakeEnd
+	inTable := func() (record.Offset, bool, error) {
+		if end <= 0 {
+			return 0, false, nil
 		}
+		return c.lakeOffsetAt(ctx, snap, table.Range{Partition: p.id, To: end}, t)
 	}
 	if c.cfg.Source == nil {
-		return p.lakeEnd, nil
+		o, ok, err := inTable()
+		if !ok {
+			o = p.lakeEnd
+		}
+		return o, err
 	}
-	o, err := c.cfg.Source.OffsetForTime(ctx, record.TopicPartition{Topic: c.cfg.Topic, Partition: p.id}, MillisFrom(t))
-	return max(o, p.lakeEnd), err
+	return broker.FirstAt(inTable, func() (o record.Offset, err error) {
+		if o, err = c.cfg.Source.OffsetForTime(ctx, record.TopicPartition{Topic: c.cfg.Topic, Partition: p.id}, MillisFrom(t)); err == nil {
+			snap, end, err = c.lakeNow(ctx, p)
+		}
+		return max(o, p.lakeEnd), err
+	})
 }
 
-func (c *Cursor) lakeOffsetAt(ctx context.Context, p *part, t time.Time) (record.Offset, bool, error) {
+// lakeNow gives the newest snapshot of the table and how far it is; 0 when it says nothing of the partition.
+func (c *Cursor) lakeNow(ctx context.Context, p *part) (*deltalog.Snapshot, record.Offset, error) {
+	if c.snap == nil {
+		return c.snap, 0, nil
+	}
+	snap, err := c.cfg.Table.Log.Snapshot(ctx)
+	if err != nil {
+		return nil, 0, fmt.Errorf("read the log of the table: %w", err)
+	}
+	if snap.Metadata().ID != c.snap.Metadata().ID { // made again: nothing that was found there would be of this stream
+		return snap, 0, nil
+	}
+	end, _ := table.LakeEnd(snap, c.cfg.App, p.id)
+	return snap, end, nil
+}
+
+// lakeOffsetAt looks for the first row of a range with a timestamp at or after t.
+func (c *Cursor) lakeOffsetAt(ctx context.Context, snap *deltalog.Snapshot, r table.Range, t time.Time) (record.Offset, bool, error) {
 	names := c.names()
 	if names.Offset == "" || names.Timestamp == "" {
 		return 0, false, errors.New("table has no timestamp column for log records: choose offsets instead of a time")
@@ -241,8 +268,8 @@ func (c *Cursor) lakeOffsetAt(ctx context.Context, p *part, t time.Time) (record
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	want := arrow.Timestamp(unitsFrom(t.UnixMicro(), t, time.Microsecond))
-	for rb, err := range c.cfg.Table.Scan(ctx, c.snap, table.ScanOptions{
-		Ranges:       []table.Range{{Partition: p.id, From: 0, To: p.lakeEnd}},
+	for rb, err := range c.cfg.Table.Scan(ctx, snap, table.ScanOptions{
+		Ranges:       []table.Range{r},
 		Columns:      []string{names.Offset, names.Timestamp},
 		MinTimestamp: t,
 	}) {

@@ -213,17 +213,19 @@ func hole(last record.Offset) ([]byte, error) {
 
 // OffsetForTime implements broker.Source.
 func (s *stream) OffsetForTime(ctx context.Context, tp record.TopicPartition, ms int64) (record.Offset, error) {
-	if s.history != nil {
-		if o, ok, err := s.history.OffsetForTime(ctx, tp, ms); ok || err != nil {
-			return o, err
-		}
-	}
 	end, _ := s.lakeEnd(tp.Partition)
-	if s.log == nil {
-		return end, nil
-	}
-	o, err := s.log.OffsetForTime(ctx, tp, ms)
-	return max(o, end), err
+	return broker.FirstAt(func() (o record.Offset, ok bool, err error) {
+		if s.history != nil {
+			o, ok, err = s.history.OffsetForTime(ctx, tp, ms)
+		}
+		return o, ok, err
+	}, func() (record.Offset, error) {
+		if s.log == nil {
+			return end, nil
+		}
+		o, err := s.log.OffsetForTime(ctx, tp, ms)
+		return max(o, end), err
+	})
 }
 
 // Hold implements broker.Source: a job holds back nothing; what retention takes is in the table.

@@ -1,9 +1,12 @@
 package pulsar
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ledgerlake/ledgerlake/broker"
@@ -97,6 +100,43 @@ func TestWhatATableHasIsNotLost(t *testing.T) {
 		}
 		if got := fetchAll(t, late, 3, 1); got[0].value != "3" || got[0].place.Offset != 3 {
 			t.Errorf("behind the table came %+v", got)
+		}
+	}
+}
+
+// growing is a table that is found to be longer from its second look on.
+type growing struct {
+	*rows
+	looks atomic.Int32
+}
+
+func (g *growing) End(ctx context.Context, tp record.TopicPartition) (record.Offset, bool, error) {
+	if g.looks.Add(1) == 1 {
+		return 1, true, nil
+	}
+	return g.rows.End(ctx, tp)
+}
+
+// The end of a topic, and the offset of a time, are found while the table takes over what the search was to begin with: it begins
+// again behind that.
+func TestSearchWhileTheTableGrows(t *testing.T) {
+	for name, search := range map[string]func(*Source) (record.Offset, error){
+		"end":  func(s *Source) (record.Offset, error) { return s.CountEnd(t.Context(), part) },
+		"time": func(s *Source) (record.Offset, error) { return s.OffsetForTime(t.Context(), part, math.MaxInt64) },
+	} {
+		b := pulsartest.Start(t)
+		b.Create(brokerName)
+		b.Append(brokerName, 1, pulsartest.Message(0, "0"))
+		b.Roll(brokerName, 1)
+		for i := range int64(2) {
+			b.Append(brokerName, 1, pulsartest.Message(1+i, fmt.Sprint(1+i)))
+		}
+		table := &rows{list: fetchAll(t, openTest(t, b, &rows{}), 0, 3)}
+		b.Trim(brokerName, 2)
+		b.Append(brokerName, 1, pulsartest.Message(3, "3"))
+		b.Disconnect()
+		if got, err := search(openTest(t, b, &growing{rows: table})); err != nil || got != 4 {
+			t.Errorf("%s: offset %d, %v; want 4", name, got, err)
 		}
 	}
 }

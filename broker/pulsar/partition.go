@@ -322,16 +322,23 @@ func (p *partition) endBehind(ctx context.Context, from record.Offset) (record.O
 }
 
 // seek reads from the end of the table, or the oldest message, until at says that the entry is the one, and gives its
-// first offset; the offset of the end when none is.
+// first offset; the offset of the end when none is. Where the table has taken over meanwhile what it was to begin with, it
+// begins again at the table's new end.
 func (p *partition) seek(ctx context.Context, at func(*wire.Delivery) bool) (record.Offset, error) {
-	from, ok, err := p.tableEnd(ctx)
-	if err == nil && !ok {
-		from, err = p.findBase(ctx)
+	for {
+		from, ok, err := p.tableEnd(ctx)
+		if err == nil && !ok {
+			from, err = p.findBase(ctx)
+		}
+		if err != nil {
+			return 0, err
+		}
+		o, err := p.seekFrom(ctx, from, at)
+		if overtaken, is := errors.AsType[*broker.OutOfRangeError](err); is && ok && overtaken.Bounds.Start > from {
+			continue
+		}
+		return o, err
 	}
-	if err != nil {
-		return 0, err
-	}
-	return p.seekFrom(ctx, from, at)
 }
 
 func (p *partition) seekFrom(ctx context.Context, from record.Offset, at func(*wire.Delivery) bool) (record.Offset, error) {

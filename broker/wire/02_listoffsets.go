@@ -130,22 +130,30 @@ func (s *Server) tiered(ctx context.Context, tp record.TopicPartition, b broker.
 }
 
 func (s *Server) offsetAtTime(ctx context.Context, tp record.TopicPartition, b broker.Bounds, ms int64) (record.Offset, int64, error) {
-	if h := s.cfg.History; h != nil {
-		o, ok, err := h.OffsetForTime(ctx, tp, ms)
+	h, in, start := s.cfg.History, false, b.Start
+	o, err := broker.FirstAt(func() (o record.Offset, ok bool, err error) {
+		if h == nil {
+			return 0, false, nil
+		}
+		if o, ok, err = h.OffsetForTime(ctx, tp, ms); err != nil {
+			return 0, false, errors.Join(errHistory, err)
+		}
+		in = ok && o < start
+		return o, in, nil
+	}, func() (record.Offset, error) {
+		o, err := s.log.OffsetForTime(ctx, tp, ms)
+		start = o // all that lies before it may have been gone from the log by then
+		return o, err
+	})
+	if err != nil {
+		return -1, -1, err
+	}
+	if in {
+		raw, _, err := h.Fetch(ctx, tp, o, 1)
 		if err != nil {
 			return -1, -1, errors.Join(errHistory, err)
 		}
-		if ok && o < b.Start {
-			raw, _, err := h.Fetch(ctx, tp, o, 1)
-			if err != nil {
-				return -1, -1, errors.Join(errHistory, err)
-			}
-			return firstAtTime(raw, o, ms)
-		}
-	}
-	o, err := s.log.OffsetForTime(ctx, tp, ms)
-	if err != nil {
-		return -1, -1, err
+		return firstAtTime(raw, o, ms)
 	}
 	// The Log says End for "none", and End may have grown since: the record itself decides.
 	got, err := s.log.Fetch(ctx, []broker.FetchRange{{TP: tp, From: o, MaxBytes: 1}}, broker.FetchOptions{})
