@@ -22,7 +22,7 @@ type HistoryConfig struct {
 
 	MaxStreams   int           // scans kept open for consumers that read on; default 64
 	Idle         time.Duration // a scan that nobody reads on is closed after this; default 30 s
-	MemoryBudget int64         // of all scans together, as estimated from the sizes of files; default 256 MiB
+	MemoryBudget int64         // of all scans together, as estimated: 16 MiB each, and twice the size of a file where ReadsInPieces is false; default 256 MiB
 	// MaxStale is how old a snapshot may be that serves what it holds. What it does not hold is always looked
 	// for in a new one. Default 1 s.
 	MaxStale time.Duration
@@ -209,7 +209,7 @@ func (h *History) streamAt(ctx context.Context, tp record.TopicPartition, t *tab
 	if err != nil || !ok || from >= end {
 		return nil, err
 	}
-	s := &stream{tp: tp, table: t, next: from, leases: h.cfg.Leases, cost: scanCost(snap)}
+	s := &stream{tp: tp, table: t, next: from, leases: h.cfg.Leases, cost: scanCost(t, snap)}
 	if err := h.streams.admit(ctx, s); err != nil {
 		return nil, err
 	}

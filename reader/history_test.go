@@ -13,6 +13,8 @@ import (
 
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/internal/seedtest"
+	"github.com/ledgerlake/ledgerlake/internal/vfs"
+	"github.com/ledgerlake/ledgerlake/objstore/dir"
 	"github.com/ledgerlake/ledgerlake/objstore/mem"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
@@ -393,4 +395,33 @@ func TestHistoryWideHole(t *testing.T) {
 	l.add(t, 0, far, 10, plainValue)
 	h := l.history(t, HistoryConfig{})
 	wantOffsets(t, replay(t, h, tp0, 0, 1<<20), [2]record.Offset{0, 10}, [2]record.Offset{far, far + 10})
+}
+
+// Consumers of many partitions of a folder read on in their scans, however large the files are: a scan that is closed for want of
+// memory is begun again at the next Fetch, which costs more than the records.
+func TestHistoryKeepsScansOfManyPartitions(t *testing.T) {
+	store, err := dir.Open(dir.Config{Root: t.TempDir(), FS: vfs.OS()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tab, err := table.Create(t.Context(), store, nil, table.Config{Topic: "t"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tab.Close() })
+	l := &lake{table: tab, ends: map[int32]record.Offset{}}
+	random, value := rand.NewChaCha8([32]byte{1}), make([]byte, 1000)
+	const partitions = 12
+	for p := range int32(partitions) {
+		l.add(t, p, 0, 4000, func(record.Offset) []byte { _, _ = random.Read(value); return value })
+	}
+	h := l.history(t, HistoryConfig{MaxStale: time.Hour})
+	for p := range int32(partitions) {
+		if _, next, err := h.Fetch(t.Context(), record.TopicPartition{Topic: "t", Partition: p}, 0, 1<<20); err != nil || next == 0 {
+			t.Fatal(next, err)
+		}
+	}
+	if n := len(h.streams.idle); n != partitions {
+		t.Errorf("%d scans of %d are open", n, partitions)
+	}
 }

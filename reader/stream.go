@@ -35,12 +35,16 @@ const (
 	historyBatchBytes = 1 << 20
 	// historyRows is how many rows are read at a time: a few mebibytes of records of ordinary size.
 	historyRows = 2048
-	// scanCostBase stands for the decoded batches that wait in a scan.
+	// scanCostBase stands for the decoded batches that wait in a scan, and for the pieces of columns in work.
 	scanCostBase = 16 << 20
 )
 
-// scanCost estimates the memory of a scan: of the file in work and the one after it, one row group each.
-func scanCost(snap *deltalog.Snapshot) int64 {
+// scanCost estimates the memory of a scan: its batches and, of stores whose columns are read whole, those of the file in
+// work and of the one after it, one row group each.
+func scanCost(t *table.Table, snap *deltalog.Snapshot) int64 {
+	if t.ReadsInPieces() {
+		return scanCostBase
+	}
 	mean := snap.SizeBytes() / int64(max(1, snap.NumFiles()))
 	return scanCostBase + 2*min(max(mean, 0), 64<<20)
 }

@@ -34,6 +34,13 @@ const (
 	farPiece   = 128 << 10 // of stores where each request costs
 )
 
+// ReadsInPieces says whether scans read columns a small piece at a time, as they do where a read costs little: their memory then
+// does not grow with the sizes of files. From other stores they read the column of a row group at once, of files of up to 256 MiB.
+func (t *Table) ReadsInPieces() bool {
+	_, near := t.Store.(objstore.IntoReader)
+	return near
+}
+
 // openGroup begins at the first of some rows of a group.
 func (f *fileScan) openGroup(group int, spans []parquet.RowSpan) (*groupRows, error) {
 	g := &groupRows{f: f, group: group, at: spans[0].From}
@@ -45,7 +52,7 @@ func (f *fileScan) openGroup(group int, spans []parquet.RowSpan) (*groupRows, er
 		opts.Ahead = f.s.buffer
 	}
 	most, least := int64(0), int64(farPiece)
-	if _, near := f.s.t.Store.(objstore.IntoReader); near {
+	if f.s.t.ReadsInPieces() {
 		most, least = nearPiece, leastPiece
 	}
 	if f.u.share > 0 {
