@@ -180,9 +180,9 @@ ingest-matrix: services ## every format and number of partitions through all tha
 
 # At full rate of this machine: nothing else should run beside it.
 .PHONY: soak
-soak: services ## `ingest` at full rate on a real Kafka with all background work, and what of it grows: SOAK=30m; report in .cache/soak
+soak: services ## `ingest` at full rate on a real Kafka with all background work, and what of it grows: SOAK=30m; report in .cache/soak, which bench takes into its page
 	@mkdir -p $(CACHE)/soak
-	LEDGERLAKE_SOAK=$(SOAK) LEDGERLAKE_SOAK_OUT=$(CACHE)/soak $(GO) test -count=1 -timeout 24h -v -run TestSoak ./test/soak
+	LEDGERLAKE_SOAK=$(SOAK) LEDGERLAKE_SOAK_COMMIT=$(VERSION) LEDGERLAKE_SOAK_OUT=$(CACHE)/soak $(GO) test -count=1 -timeout 24h -v -run TestSoak ./test/soak
 
 .PHONY: e2e-spark
 e2e-spark: services ## Spark reads our tables and we read Spark's (slow: a JVM and about 500 MB of packages); LEDGERLAKE_TABLES=50 for a long run

@@ -30,7 +30,8 @@ var brokerPartitions = []int{1, 12, 1000}
 // consumed a second and a CPU second of the server, how long a record waits for its acknowledgement at 5,000 a
 // second, memory, and the time to start. Both are measured as they are by default there (no sync a batch) and
 // durable: ours with --durability group, Kafka with flush.messages=1. Servers run in processes of their own, one after
-// the other; every record is read back and counted.
+// the other; every record is read back and counted. A third server of ours has a topic whose history is only in its table,
+// and every value that comes of it is compared.
 func RunBroker(ctx context.Context, cfg Config) (*Report, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -41,7 +42,7 @@ func RunBroker(ctx context.Context, cfg Config) (*Report, error) {
 		return nil, err
 	}
 	defer remove()
-	r := &Report{Scenario: "broker", Machine: machine(), Time: time.Now().UTC(), Notes: []string{
+	r := &Report{Scenario: "broker", Machine: Machine(), Time: time.Now().UTC(), Notes: []string{
 		"CPU seconds and memory are those of the server alone; the client runs on the same processors",
 		"Kafka has the heap of its start script, -Xms1G -Xmx1G: reports up to November 2026 gave it a smaller JVM, so their memory ratios cannot be compared with these",
 		"Kafka's JVM has the options that its own start script gives it",
@@ -52,10 +53,10 @@ func RunBroker(ctx context.Context, cfg Config) (*Report, error) {
 		return nil, err
 	}
 	w := &brokerWork{Config: cfg, scratch: scratch, report: r, values: brokerValues(cfg)}
-	sides := []brokerSide{{sideOurs, w.runOurs}, {sideDurable, w.runDurable}, {sideKafka, w.runKafka}}
+	sides := []brokerSide{{sideOurs, w.runOurs}, {sideDurable, w.runDurable}, {sideHistory, w.runHistory}, {sideKafka, w.runKafka}}
 	for _, name := range cfg.Cases {
 		if !slices.ContainsFunc(sides, func(s brokerSide) bool { return s.name == name }) {
-			return nil, fmt.Errorf("scenario broker has no case %q; there are %q, %q and %q", name, sideOurs, sideDurable, sideKafka)
+			return nil, fmt.Errorf("scenario broker has no case %q; there are %q, %q, %q and %q", name, sideOurs, sideDurable, sideHistory, sideKafka)
 		}
 	}
 	for round := range cfg.Rounds {
@@ -71,6 +72,7 @@ func RunBroker(ctx context.Context, cfg Config) (*Report, error) {
 	if len(cfg.Cases) == 0 { // else there is nothing to compare with
 		brokerGoals(r, sync)
 	}
+	historyGoals(r)
 	return r, nil
 }
 
@@ -157,31 +159,38 @@ func (w *brokerWork) produce(ctx context.Context, s *brokerServer, side, topic s
 	return nil
 }
 
+// brokerRead is a topic to consume.
+type brokerRead struct {
+	side, topic string
+	partitions  int
+	check       func(partition int32, b record.Batch) error // of each batch; nil: its records are counted alone
+}
+
 // consume reads a topic from its start, again and again, and counts what is there.
-func (w *brokerWork) consume(ctx context.Context, s *brokerServer, side, topic string, partitions, round int) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, brokerTimeout, fmt.Errorf("%s: not done within %s", side, brokerTimeout))
+func (w *brokerWork) consume(ctx context.Context, s *brokerServer, read brokerRead, round int) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, brokerTimeout, fmt.Errorf("%s: not done within %s", read.side, brokerTimeout))
 	defer cancel()
 	src, err := kafka.Open(ctx, kafka.Config{Brokers: []string{s.addr}})
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	if _, err := src.Bounds(ctx, record.TopicPartition{Topic: topic}); err != nil {
+	if _, err := src.Bounds(ctx, record.TopicPartition{Topic: read.topic}); err != nil {
 		return err
 	}
 	var bytes int64
 	for _, v := range w.values {
 		bytes += int64(len(v))
 	}
-	sample := Sample{Case: brokerCase(side, "consume", partitions), Round: round}
+	sample := Sample{Case: brokerCase(read.side, "consume", read.partitions), Round: round}
 	cpu, begin := s.cpu(), time.Now()
 	for sample.Bytes < brokerConsume {
-		n, err := readTopic(ctx, src, topic, partitions, int64(len(w.values)))
+		n, err := read.once(ctx, src, int64(len(w.values)))
 		if err == nil && n != int64(len(w.values)) {
 			err = fmt.Errorf("wrong result: %d records of %d", n, len(w.values))
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", side, err)
+			return fmt.Errorf("%s: %w", read.side, err)
 		}
 		sample.Records, sample.Bytes = sample.Records+n, sample.Bytes+bytes
 	}
@@ -190,11 +199,11 @@ func (w *brokerWork) consume(ctx context.Context, s *brokerServer, side, topic s
 	return nil
 }
 
-// readTopic reads until it has seen so many records, and says how many there were.
-func readTopic(ctx context.Context, src broker.Source, topic string, partitions int, want int64) (records int64, err error) {
-	ranges := make([]broker.FetchRange, partitions)
+// once reads until it has seen so many records, and says how many there were.
+func (r brokerRead) once(ctx context.Context, src broker.Source, want int64) (records int64, err error) {
+	ranges := make([]broker.FetchRange, r.partitions)
 	for i := range ranges {
-		ranges[i] = broker.FetchRange{TP: record.TopicPartition{Topic: topic, Partition: int32(i)}, MaxBytes: 1 << 20}
+		ranges[i] = broker.FetchRange{TP: record.TopicPartition{Topic: r.topic, Partition: int32(i)}, MaxBytes: 1 << 20}
 	}
 	for records < want {
 		got, err := src.Fetch(ctx, ranges, broker.FetchOptions{MinBytes: 1, MaxWait: time.Second, MaxBytes: 50 << 20})
@@ -209,6 +218,11 @@ func readTopic(ctx context.Context, src broker.Source, topic string, partitions 
 				h, err := record.ParseHeader(raw)
 				if err != nil {
 					return 0, err
+				}
+				if r.check != nil {
+					if err := r.check(int32(i), record.Batch{BatchHeader: h, Raw: raw[:h.Size()]}); err != nil {
+						return 0, err
+					}
 				}
 				records += int64(h.LastOffset()-h.BaseOffset) + 1
 				ranges[i].From, raw = h.LastOffset()+1, raw[h.Size():]

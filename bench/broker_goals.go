@@ -37,3 +37,12 @@ func most(r *Report, side string) (mb float64) {
 	}
 	return mb
 }
+
+// historyGoals are for what is read from tables, wherever that ran: it is not compared with another side.
+func historyGoals(r *Report) {
+	for _, n := range historyPartitions {
+		if name := brokerCase(sideHistory, "consume", n); r.runs(name) > 0 {
+			r.atLeast(fmt.Sprintf("history through Fetch, MB of records a CPU second of the server, %d partitions", n), 200, r.median(name, perCPUSecond))
+		}
+	}
+}

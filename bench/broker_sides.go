@@ -18,6 +18,7 @@ import (
 const (
 	sideOurs    = "ledgerlake"
 	sideDurable = "ledgerlake durable"
+	sideHistory = "ledgerlake history"
 	sideKafka   = "Kafka"
 	sideFlush   = "Kafka flush.messages=1"
 )
@@ -41,43 +42,52 @@ func (w *brokerWork) runDurable(ctx context.Context, round int) error {
 }
 
 // serve measures our own server with a durability.
-func (w *brokerWork) serve(ctx context.Context, side, durability string, round int) (err error) {
-	binary := w.OwnBin
-	if binary == "" {
-		if binary, err = os.Executable(); err != nil {
-			return err
-		}
-	}
+func (w *brokerWork) serve(ctx context.Context, side, durability string, round int) error {
 	dir := filepath.Join(w.scratch, durability)
 	defer os.RemoveAll(dir)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	ready := filepath.Join(dir, "ready.json")
 	begin := time.Now()
-	c, err := startChild(ctx, filepath.Join(w.scratch, durability+".log"), nil, binary, "serve", "--dir", dir, "--kafka-listen", "127.0.0.1:0",
-		"--http-listen", "", "--no-tiering", "--durability", durability, "--ready-file", ready, "--log-level", "warn")
+	s, end, err := w.startServe(ctx, dir, "--no-tiering", "--durability", durability)
 	if err != nil {
 		return err
 	}
-	defer c.end()
+	defer end()
+	w.started(side, round, time.Since(begin))
+	return w.all(ctx, s, side, round, func(ctx context.Context, topic string, partitions int) error {
+		return kafka.CreateTopic(ctx, kafka.Config{Brokers: []string{s.addr}}, topic, int32(partitions), nil)
+	})
+}
+
+// startServe starts our own server over a directory, and waits until it is ready. Its log is beside the directory.
+func (w *brokerWork) startServe(ctx context.Context, dir string, more ...string) (_ *brokerServer, end func(), err error) {
+	binary := w.OwnBin
+	if binary == "" {
+		if binary, err = os.Executable(); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, nil, err
+	}
+	ready := filepath.Join(dir, "ready.json")
+	args := append([]string{"serve", "--dir", dir, "--kafka-listen", "127.0.0.1:0", "--http-listen", "", "--ready-file", ready, "--log-level", "warn"}, more...)
+	c, err := startChild(ctx, dir+".log", nil, binary, args...)
+	if err != nil {
+		return nil, nil, err
+	}
 	var info struct {
 		Kafka string `json:"kafka"`
 	}
 	for info.Kafka == "" {
 		if err := c.ended(); err != nil {
-			return err
+			c.end()
+			return nil, nil, err
 		}
 		if raw, err := os.ReadFile(ready); err == nil && json.Unmarshal(raw, &info) == nil {
 			break
 		}
 		time.Sleep(time.Millisecond)
 	}
-	w.started(side, round, time.Since(begin))
-	s := &brokerServer{addr: info.Kafka, pid: c.cmd.Process.Pid, peak: c.peak}
-	return w.all(ctx, s, side, round, func(ctx context.Context, topic string, partitions int) error {
-		return kafka.CreateTopic(ctx, kafka.Config{Brokers: []string{s.addr}}, topic, int32(partitions), nil)
-	})
+	return &brokerServer{addr: info.Kafka, pid: c.cmd.Process.Pid, peak: c.peak}, c.end, nil
 }
 
 // kafkaAsShipped are the JVM options that Kafka's own start script gives a broker. The small JVM of the other scenarios starts
@@ -151,7 +161,7 @@ func (w *brokerWork) all(ctx context.Context, s *brokerServer, side string, roun
 			return err
 		}
 		if !durable {
-			if err := work.consume(ctx, s, side, topic, n, round); err != nil {
+			if err := work.consume(ctx, s, brokerRead{side: side, topic: topic, partitions: n}, round); err != nil {
 				return err
 			}
 		}

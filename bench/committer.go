@@ -76,7 +76,7 @@ func RunCommitter(ctx context.Context, cfg Config) (*Report, error) {
 		return nil, err
 	}
 	defer remove()
-	r := &Report{Scenario: "committer", Machine: machine(), Time: time.Now().UTC()}
+	r := &Report{Scenario: "committer", Machine: Machine(), Time: time.Now().UTC()}
 	stores, closeStores, err := commitStores(ctx, r, scratch)
 	if err != nil {
 		return nil, err

@@ -57,7 +57,7 @@ func RunDeltalog(ctx context.Context, cfg Config) (*Report, error) {
 	if err := checkpoint(ctx, cases[2].path); err != nil {
 		return nil, err
 	}
-	r := &Report{Scenario: "deltalog", Machine: machine(), Time: time.Now().UTC()}
+	r := &Report{Scenario: "deltalog", Machine: Machine(), Time: time.Now().UTC()}
 	for round := range cfg.Rounds {
 		for _, c := range cases {
 			if err := c.round(ctx, r, round); err != nil {

@@ -55,7 +55,7 @@ func RunDeployments(ctx context.Context, cfg Config) (*Report, error) {
 		return nil, err
 	}
 	sides = slices.DeleteFunc(sides, func(s ingestSide) bool { return s.name != sideOurs && s.name != sideDaemon })
-	r := &Report{Scenario: "deployments", Machine: machine(), Time: time.Now().UTC(), Notes: ingestNotes(cfg)}
+	r := &Report{Scenario: "deployments", Machine: Machine(), Time: time.Now().UTC(), Notes: ingestNotes(cfg)}
 	bed, stop, err := newTestbed(ctx, cfg, r)
 	if err != nil {
 		return nil, err

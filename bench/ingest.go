@@ -32,7 +32,7 @@ func RunIngest(ctx context.Context, cfg Config) (r *Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r = &Report{Scenario: "ingest", Machine: machine(), Time: time.Now().UTC(), Notes: ingestNotes(cfg)}
+	r = &Report{Scenario: "ingest", Machine: Machine(), Time: time.Now().UTC(), Notes: ingestNotes(cfg)}
 	for _, name := range absent {
 		r.missing(name)
 	}

@@ -14,7 +14,7 @@ func ingestNotes(cfg Config) []string {
 	return notes
 }
 
-// ingestGoals are those of the ingest issue, for each case that it names where the daemon ran.
+// ingestGoals are those of the ingest issue, for each case that it names where the daemon ran; and to be ahead of Spark, where that ran.
 func ingestGoals(r *Report, cases []ingestCase) {
 	perSecond := func(s Sample) float64 { return float64(s.Records) / s.Seconds }
 	perCPU := func(s Sample) float64 { return float64(s.Records) / max(s.CPUSeconds, 1e-9) }
@@ -29,6 +29,9 @@ func ingestGoals(r *Report, cases []ingestCase) {
 				r.atMost(c.name+": fetch to visible, p50 in ms", 1000, p50)
 			}
 			continue
+		}
+		if theirs := r.median(sideSpark+", "+c.title(), perCPU); theirs > 0 {
+			r.atLeast(fmt.Sprintf("%s: records per CPU second, ledgerlake / %s", c.name, sideSpark), 1, r.median(ours, perCPU)/theirs)
 		}
 		if r.median(daemon, perSecond) == 0 || r.median(ours, perSecond) == 0 {
 			continue

@@ -30,14 +30,20 @@ func deltaRSSide() (ingestSide, bool) {
 	}, ok
 }
 
-// sparkSide is Spark Structured Streaming. It takes minutes, and comes when LEDGERLAKE_SPARK is 1. It keeps its positions
+// sideSpark is Spark among the sides.
+const sideSpark = "Spark Structured Streaming"
+
+// sparkSide is Spark Structured Streaming. It takes minutes, and comes when LEDGERLAKE_SPARK is 1; else it has no name. It keeps its positions
 // in a checkpoint of its own, and ends when it has what was there at its start.
 func sparkSide() (ingestSide, bool) {
+	if os.Getenv("LEDGERLAKE_SPARK") != "1" {
+		return ingestSide{}, false
+	}
 	home, there := installed("venv-spark", "lib", "python3*", "site-packages", "pyspark")
 	kafka, withKafka := installed("sparkkafka-jars")
 	delta, withDelta := installed("delta-jars")
-	if os.Getenv("LEDGERLAKE_SPARK") != "1" || !there || !withKafka || !withDelta {
-		return ingestSide{name: "Spark Structured Streaming"}, false
+	if !there || !withKafka || !withDelta {
+		return ingestSide{name: sideSpark}, false
 	}
 	found, _ := filepath.Glob(home)
 	python, _ := pythonOf("venv-spark")
@@ -47,7 +53,7 @@ func sparkSide() (ingestSide, bool) {
 		jars = append(jars, more...)
 	}
 	return ingestSide{
-		name: "Spark Structured Streaming", binary: filepath.Join(found[0], "bin", "spark-submit"), create: createPlainTable,
+		name: sideSpark, binary: filepath.Join(found[0], "bin", "spark-submit"), create: createPlainTable,
 		foreign: true, ends: true, only: smokeDrains, env: []string{"PYSPARK_PYTHON=" + python, "SPARK_LOCAL_IP=127.0.0.1"},
 		args: func(w *ingestWork, load *topicLoad, table string) []string {
 			dir := w.lake.path(table)

@@ -26,7 +26,7 @@ type ingestSide struct {
 
 // ingestSides are this program with the daemon's own command line, this program with a table of its own (the raw
 // records are kept beside the columns), the daemon, the other peers that are installed, and the plain pipeline. Peers that
-// are not there are named.
+// were asked for and are not there are named.
 func ingestSides(cfg Config) (sides []ingestSide, absent []string, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -48,7 +48,7 @@ func ingestSides(cfg Config) (sides []ingestSide, absent []string, err error) {
 	for _, peer := range []func() (ingestSide, bool){deltaRSSide, sparkSide} {
 		if side, ok := peer(); ok {
 			sides = append(sides, side)
-		} else {
+		} else if side.name != "" {
 			absent = append(absent, side.name)
 		}
 	}

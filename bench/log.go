@@ -34,7 +34,7 @@ func RunLog(ctx context.Context, cfg Config) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Scenario: "log", Machine: machine(), Time: time.Now().UTC()}
+	r := &Report{Scenario: "log", Machine: Machine(), Time: time.Now().UTC()}
 	sides := []struct {
 		name string
 		run  func() (int64, int64, error)

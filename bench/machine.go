@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// machine describes where the numbers come from.
-func machine() string {
+// Machine describes where numbers come from: processor, how many, system, version of Go.
+func Machine() string {
 	model := runtime.GOARCH
 	if f, err := os.Open("/proc/cpuinfo"); err == nil {
 		defer f.Close()

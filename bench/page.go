@@ -44,11 +44,20 @@ var pageMeasures = []measureKind{
 	}},
 }
 
-// ReadReport reads the JSON form of a report.
+// ReadReport reads the JSON form of a report, or what `make soak` writes. Of a soak that does not say when it ended, the file's
+// time tells it.
 func ReadReport(file string) (*Report, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	if r, ok := soakReport(b, info.ModTime()); ok {
+		r.File = file
+		return r, nil
 	}
 	r := &Report{File: file}
 	if err := json.Unmarshal(b, r); err != nil {

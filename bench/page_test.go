@@ -1,8 +1,10 @@
 package bench
 
 import (
+	"bytes"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -97,5 +99,58 @@ func TestPageJoinsPartsOfAScenario(t *testing.T) {
 	got := joined([]*Report{of("ledgerlake, a", "1"), of("ledgerlake, b", "1"), of("ledgerlake, a", "1"), of("ledgerlake, c", "2")})
 	if len(got) != 3 || len(got[0].Samples) != 2 || len(got[0].Goals) != 2 || len(got[0].Notes) != 1 || len(got[1].Samples) != 1 || got[2].Commit != "2" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Goals that other cases and programs measure are rows of the page: met, or missed.
+func TestPageStatesHistoryTheTalkAndTheSoak(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "report.json")
+	write := func(length, verification string, flat bool) {
+		t.Helper()
+		text := fmt.Sprintf(`{"length":%q,"records":900,"verification":%q,"commit":"old","time":"2026-11-28T00:00:00Z","machine":"m",
+			"verdicts":[{"name":"rss","growth":5,"allowed":10,"flat":true},{"name":"handles","growth":%d,"allowed":10,"flat":%v}],
+			"samples":[{"at":1000000000,"values":{"rss":3e6}},{"at":2000000000,"values":{"rss":2e6,"rows":900,"cpu_seconds":1}}]}`,
+			length, verification, map[bool]int{true: -1, false: 20}[flat], flat)
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sample := func(name string, records int64) []Sample {
+		return []Sample{{Case: name, Seconds: 1, CPUSeconds: 2, Records: records, Bytes: 500e6}}
+	}
+	broker := &Report{Scenario: "broker", Commit: "new", Samples: sample(brokerCase(sideHistory, "consume", 12), 9)}
+	historyGoals(broker)
+	replay := &Report{Scenario: "replay", Commit: "new", Samples: sample("2 workers", 9)}
+	talkGoal(replay, "2 workers", talkRecords, 1e6)
+	talkGoal(replay, "reprocess, a copy", 2_000_000, 0.5e6)
+	for _, c := range []struct {
+		length, verification string
+		flat                 bool
+		said                 string
+	}{
+		{"30m0s", SoakVerified, true, "met | at commit old, 2026-11-28 |"},
+		{"30m0s", SoakVerified, false, "**missed** in 1 of 4 | at commit old, 2026-11-28 |"},
+		{"29m0s", SoakVerified, true, "**missed** in 1 of 4 | at commit old, 2026-11-28 |"},
+		{"30m0s", "row 7 is there twice", true, "**missed** in 1 of 4 | at commit old, 2026-11-28 |"},
+	} {
+		write(c.length, c.verification, c.flat)
+		soak, err := ReadReport(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var page bytes.Buffer
+		writeAims(&page, []*Report{broker, replay, soak})
+		for _, want := range []string{
+			"200 MB/s of record bytes a core | 200 | 250 | met |  |",
+			"where it took 40 minutes | 60.0 | 50.0, 100 | **missed** in 1 of 2 | seconds for 5 x 10 million messages at the rate of 5 x 2.00 M; the slowest is 24.0 times",
+			"over half an hour at full rate | 1.00 | ", c.said,
+		} {
+			if !strings.Contains(page.String(), want) {
+				t.Errorf("%+v: the page lacks %q:\n%s", c, want, page.String())
+			}
+		}
+		if s := soak.Samples[0]; s.MaxMB != 3 || s.Records != 900 {
+			t.Errorf("%+v", s)
+		}
 	}
 }

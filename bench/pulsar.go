@@ -45,7 +45,7 @@ func RunPulsar(ctx context.Context, cfg Config) (r *Report, err error) {
 		return nil, err
 	}
 	defer endKafka()
-	w := &pulsarWork{Config: cfg, pulsar: p, kafka: k, scratch: scratch, report: &Report{Scenario: "pulsar", Machine: machine(), Time: time.Now().UTC()}}
+	w := &pulsarWork{Config: cfg, pulsar: p, kafka: k, scratch: scratch, report: &Report{Scenario: "pulsar", Machine: Machine(), Time: time.Now().UTC()}}
 	if err := w.fill(ctx); err != nil {
 		return nil, err
 	}

@@ -53,7 +53,7 @@ func RunReplay(ctx context.Context, cfg Config) (r *Report, err error) {
 	if rows, err := drain(ctx, log, c.path, payload); err != nil || rows != records {
 		return nil, errors.Join(err, fmt.Errorf("%d rows in the table, want %d", rows, records))
 	}
-	r = &Report{Scenario: "replay", Machine: machine(), Time: time.Now().UTC()}
+	r = &Report{Scenario: "replay", Machine: Machine(), Time: time.Now().UTC()}
 	for round := range cfg.Rounds {
 		if err := c.round(ctx, r, round); err != nil {
 			return nil, err

@@ -8,7 +8,7 @@ func TestReprocessOfAReplay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Samples) != 2 || len(r.Goals) != 1 {
+	if len(r.Samples) != 2 || len(r.Goals) != 2 {
 		t.Fatalf("%d samples, %d goals", len(r.Samples), len(r.Goals))
 	}
 	for _, s := range r.Samples {

@@ -25,9 +25,12 @@ const (
 	// Config.Records messages each, which are in the table alone.
 	workersCase       = "workers"
 	workersPartitions = 5
-	// talkRate is what the talk on Samza's reprocessing tells of 5 partitions of 10 million messages: 40 minutes. It is
-	// of other machines, and its job worked on the messages too.
-	talkRate = 5 * 10_000_000 / (40 * 60)
+	// The talk on Samza's reprocessing tells of 5 partitions of 10 million messages, and of 40 minutes. It is of other
+	// machines, and its job worked on the messages too.
+	talkRecords = 10_000_000 // a partition
+	talkSeconds = 40 * 60
+	// talkWanted is what "seconds" is taken for: no more than a minute.
+	talkWanted = 60
 	// fillChunk is how many messages are in memory at a time while the log is filled.
 	fillChunk = 100_000
 )
@@ -44,7 +47,7 @@ func runWorkers(ctx context.Context, cfg Config) (r *Report, err error) {
 	if err := c.fillPartitions(ctx, cfg, filepath.Join(scratch, "log"), produceBatches); err != nil {
 		return nil, err
 	}
-	r = &Report{Scenario: "replay", Machine: machine(), Time: time.Now().UTC()}
+	r = &Report{Scenario: "replay", Machine: Machine(), Time: time.Now().UTC()}
 	all := make([]int32, workersPartitions)
 	for p := range all {
 		all[p] = int32(p)
@@ -77,8 +80,17 @@ func runWorkers(ctx context.Context, cfg Config) (r *Report, err error) {
 	rate := func(s Sample) float64 { return float64(s.Records) / max(s.Seconds, 1e-9) }
 	one, two := r.median("1 worker", rate), r.median("2 workers", rate)
 	r.atLeast("2 workers / 1 worker, messages a second", 1.5, two/one)
-	r.atLeast(fmt.Sprintf("2 workers: messages a second / %d (50 million in 40 minutes, as the Samza talk tells of a job on other machines)", talkRate), 20, two/talkRate)
+	talkGoal(r, "2 workers", cfg.Records, two)
 	return r, nil
+}
+
+// talkGoal states the seconds for the talk's messages at a rate, measured with a number of messages a partition.
+func talkGoal(r *Report, what string, records int, rate float64) {
+	name := what + ": seconds for 5 x 10 million messages"
+	if records != talkRecords {
+		name += fmt.Sprintf(" at the rate of 5 x %s", short(float64(records)))
+	}
+	r.atMost(name, talkWanted, workersPartitions*talkRecords/rate)
 }
 
 // fillPartitions makes the table of what messages gives, some of a partition at a time; the log is gone afterwards.

@@ -79,9 +79,10 @@ func Scenarios() []Scenario {
 		},
 		{
 			Name: "broker", About: "produce and consume through the Kafka port at 1, 12 and 1,000 partitions, beside a real Kafka", Run: RunBroker,
-			Measures: "Records a second and a CPU second of the server, milliseconds to the acknowledgement at 5,000 a second, memory, time to start.",
+			Measures: "Records a second and a CPU second of the server, milliseconds to the acknowledgement at 5,000 a second, memory, time to start; history that the table alone has.",
 			Peers:    []string{"Kafka", "Kafka with flush.messages=1"}, Needs: needsKafka, Records: "records a run", Rounds: eachSide,
-			Cases: []Case{{sideOurs, "no sync a batch", true}, {sideDurable, "a sync before each acknowledgement", true}, {sideKafka, "both settings of Kafka", true}},
+			Cases: []Case{{sideOurs, "no sync a batch", true}, {sideDurable, "a sync before each acknowledgement", true},
+				{sideHistory, "consume alone, of a topic whose records are in its table and no longer in the log; every value is compared", true}, {sideKafka, "both settings of Kafka", true}},
 		},
 		{
 			Name: "pulsar", About: "a real Pulsar's topic to Delta table and back, beside Pulsar's own reader and the way from Kafka", Run: RunPulsar,

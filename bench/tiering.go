@@ -42,7 +42,7 @@ func RunTiering(ctx context.Context, cfg Config) (r *Report, err error) {
 		return nil, err
 	}
 	full := arrow.NewSchema(append(table.SystemFields(table.DefaultNames()), payload.Fields()...), nil)
-	r = &Report{Scenario: "tiering", Machine: machine(), Time: time.Now().UTC()}
+	r = &Report{Scenario: "tiering", Machine: Machine(), Time: time.Now().UTC()}
 	for round := range cfg.Rounds {
 		name := filepath.Join(scratch, fmt.Sprintf("run-%d", round))
 		ours, err := measure("ledgerlake", round, func() (int64, int64, error) {

@@ -4,7 +4,8 @@
 #   bench.sh DIR [--time MINUTES]   reports and page go to DIR/reports and DIR/page; 10 minutes by default
 #   bench.sh DIR --full             all cases, more rounds, no limit
 #   REFERENCE_BIN=PATH              a kafka-delta-ingest to run beside; REFERENCE_NOTE says its version and how it was built
-#   LEDGERLAKE_SPARK=1              Spark too; it takes minutes
+#   LEDGERLAKE_SPARK=1              Spark too, in steps of its own (spark, sparkreplay): other cases do not wait for JVMs
+#   SOAK_REPORT=PATH                what `make soak` wrote, for the page; .cache/soak/report.json when it is there
 #   STEPS="drains tiering"          only these, by the names below
 #
 # Run it at the top of the repository, after `make build services`. Steps are in the order of what they tell; one that
@@ -30,6 +31,8 @@ rm -f "$out/reports"/*.json
 daemon=()
 [ -z "${REFERENCE_BIN:-}" ] || daemon=(--reference-bin "$REFERENCE_BIN" --reference-note "${REFERENCE_NOTE:-version not given}")
 
+spark=${LEDGERLAKE_SPARK:-}
+unset LEDGERLAKE_SPARK # only its own steps run it
 left_out=() failed=()
 # step NAME SECONDS SECONDS-WITH-DAEMON SCENARIO FLAGS...: about how long it takes on two processors.
 step() {
@@ -58,6 +61,7 @@ if [ -n "$full" ]; then
     step "$name" 600 600 "$name" --rounds 5 $([ "$name" = committer ] || echo --records 400000)
   done
   step workers 900 900 replay --case workers --rounds 2 --records 10000000
+  step reprocess 900 900 replay --case reprocess --rounds 2 --records 10000000
   ! has 'pulsar/*/pulsar-broker-*.jar' || step pulsar 600 600 pulsar --rounds 5 --records 400000
 else
   step drains 40 330 ingest --rounds 2 --records 1500000 --case "web x12,event x12"
@@ -68,20 +72,30 @@ else
   step log 15 15 log --rounds 3 --records 200000
   step replay 90 90 replay --rounds 2 --records 200000
   step deltalog 90 90 deltalog --rounds 2 --records 200000
-  step broker 100 100 broker --rounds 1 --records 100000
+  step broker 120 120 broker --rounds 1 --records 100000
+  step reprocess 90 90 replay --case reprocess --rounds 1 --records 2000000
+  step workers 90 90 replay --case workers --rounds 1 --records 400000
   # A name with a comma is in quotes of its own.
   commits='versitygw: delta-rs,versitygw: direct,versitygw: group of 3,"versitygw: group of 3, 1 writer","versitygw: group of 3, 256 writers"'
   commits+=',"versitygw: group of 3, early answers","versitygw: group of 3, early answers, 30 ms more a put",versitygw and dynalite: delta-rs 0.25.5'
   step committer 110 110 committer --rounds 1 --case "$commits"
   ! has 'pulsar/*/pulsar-broker-*.jar' || step pulsar 120 120 pulsar --rounds 2 --records 200000 # 234 MB: only `make pulsar` fetches them
 fi
+if [ "$spark" = 1 ]; then
+  export LEDGERLAKE_SPARK=1
+  daemon=() # it has run beside us above
+  step spark 120 120 ingest --rounds 1 --records 600000 --case "event x12"
+  step sparkreplay 120 120 replay --rounds 1 --records 200000
+fi
 
 notes=()
 [ ${#left_out[@]} = 0 ] || notes+=(--note "Left out for time: $(IFS=,; echo "${left_out[*]}" | sed 's/,/, /g').")
 reports=()
-for name in drains matrix rates deployments tiering log replay workers deltalog committer broker pulsar; do
+for name in drains matrix rates spark deployments tiering log replay sparkreplay workers reprocess deltalog committer broker pulsar; do
   [ ! -s "$out/reports/$name.json" ] || reports+=("$out/reports/$name.json")
 done
+soak=${SOAK_REPORT:-${LEDGERLAKE_CACHE:-.cache}/soak/report.json}
+[ ${#reports[@]} = 0 ] || [ ! -s "$soak" ] || reports+=("$soak")
 rm -rf "$out/page"
 [ ${#reports[@]} = 0 ] || "$bin" bench report "${reports[@]}" "${notes[@]}" --out "$out/page"
 printf '\n%d s; page: %s\n' "$SECONDS" "$out/page/README.md"
