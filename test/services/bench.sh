@@ -73,7 +73,7 @@ else
   step replay 90 90 replay --rounds 2 --records 200000
   step deltalog 90 90 deltalog --rounds 2 --records 200000
   step broker 120 120 broker --rounds 1 --records 100000
-  step reprocess 90 90 replay --case reprocess --rounds 1 --records 2000000
+  step reprocess 230 230 replay --case reprocess --rounds 1 --records 5000000
   step workers 90 90 replay --case workers --rounds 1 --records 400000
   # A name with a comma is in quotes of its own.
   commits='versitygw: delta-rs,versitygw: direct,versitygw: group of 3,"versitygw: group of 3, 1 writer","versitygw: group of 3, 256 writers"'
