@@ -196,7 +196,7 @@ registry: services ## `ingest` beside a real schema registry that stands still, 
 
 .PHONY: gateway
 gateway: services ## foreign clients through `serve --upstream`, whose Kafka is killed and drops records; LEDGERLAKE_KILLS=20 for a long one
-	LEDGERLAKE_GATEWAY=1 $(GO) test -count=1 -timeout 20m -v -run 'Gateway' ./test/e2e
+	LEDGERLAKE_GATEWAY=1 $(GO) test -count=1 -timeout 60m -v -run 'Gateway' ./test/e2e
 
 .PHONY: pulsar
 pulsar: ## topics of a real Pulsar become tables, beside Pulsar's own client; LEDGERLAKE_MESSAGES=2000000 for a long one

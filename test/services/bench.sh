@@ -67,7 +67,8 @@ else
   step drains 40 330 ingest --rounds 2 --records 1500000 --case "web x12,event x12"
   step tiering 25 25 tiering --rounds 3 --records 150000
   step rates 70 190 ingest --rounds 1 --case "fresh x12,outage x12,S3 fresh"
-  step matrix 90 400 ingest --rounds 1 --records 500000 --case "web x1,event x1,event2k x1,event2k x12,event x100,wide x12,shuffled x12,avro x12,divided x12,zstd x12,2 processes,4 processes,S3 x12"
+  step goals 70 240 ingest --rounds 1 --records 1500000 --case "web x1,event x1,event2k x1,event2k x12"
+  step matrix 80 320 ingest --rounds 1 --records 500000 --case "event x100,wide x12,shuffled x12,avro x12,divided x12,zstd x12,2 processes,4 processes,S3 x12"
   step deployments 150 420 deployments
   step log 15 15 log --rounds 3 --records 200000
   step replay 90 90 replay --rounds 2 --records 200000
@@ -91,7 +92,7 @@ fi
 notes=()
 [ ${#left_out[@]} = 0 ] || notes+=(--note "Left out for time: $(IFS=,; echo "${left_out[*]}" | sed 's/,/, /g').")
 reports=()
-for name in drains matrix rates spark deployments tiering log replay sparkreplay workers reprocess deltalog committer broker pulsar; do
+for name in drains goals matrix rates spark deployments tiering log replay sparkreplay workers reprocess deltalog committer broker pulsar; do
   [ ! -s "$out/reports/$name.json" ] || reports+=("$out/reports/$name.json")
 done
 soak=${SOAK_REPORT:-${LEDGERLAKE_CACHE:-.cache}/soak/report.json}
