@@ -248,10 +248,17 @@ make_jcloud() { # DIR
   jar=$cache/tiered-storage-jcloud-2.10.0.jar
   if [ ! -s "$jar" ]; then
     command -v mvn >/dev/null || fail "Pulsar's offloader is not there and Maven (mvn) is not installed"
-    mvn -B -q -ntp org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy -Dmdep.useBaseVersion=true \
-      -Dartifact=org.apache.pulsar:tiered-storage-jcloud:2.10.0:jar -DoutputDirectory="$cache/part.$$" >&2 || fail "Maven could not fetch Pulsar's offloader"
-    mv "$cache/part.$$/"*.jar "$jar"
-    rmdir "$cache/part.$$"
+    # Not every mirror has the parent of its pom, of which nothing is needed: in a repository of our own, an empty one stands for it.
+    local part=$cache/part.$$ repository=$cache/part.$$/m2
+    mkdir -p "$part"
+    printf '<project><modelVersion>4.0.0</modelVersion><groupId>org.apache.pulsar</groupId><artifactId>tiered-storage-parent</artifactId>%s</project>' \
+      '<version>2.10.0</version><packaging>pom</packaging>' >"$part/parent.xml"
+    { mvn -B -q -ntp org.apache.maven.plugins:maven-install-plugin:3.1.1:install-file -Dfile="$part/parent.xml" \
+        -DpomFile="$part/parent.xml" -Dpackaging=pom -DlocalRepositoryPath="$repository" &&
+      mvn -B -q -ntp -Dmaven.repo.local="$repository" org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy -Dmdep.useBaseVersion=true \
+        -Dartifact=org.apache.pulsar:tiered-storage-jcloud:2.10.0:jar -DoutputDirectory="$part"; } >&2 || fail "Maven could not fetch Pulsar's offloader"
+    mv "$part"/*.jar "$jar"
+    rm -rf "$part"
   fi
   rm -rf "$dir/classes"
   mkdir -p "$dir/classes/META-INF/services"
