@@ -149,6 +149,9 @@ func TestWhoWasAwayIsNotPutOff(t *testing.T) {
 		m.since = time.Now().Add(-time.Hour)
 	}
 	b.Stall(false)
+	if m.asked != nil { // who still looks reads s.quiet
+		m.asked <- <-m.asked
+	}
 	s.quiet = quiet
 	if end, err := readTo(t, s, m.reached, next, nil); err != nil || end != 6 {
 		t.Errorf("then the end is %d, %v, want 6", end, err)
