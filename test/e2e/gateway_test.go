@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -60,6 +62,12 @@ func tier(t *testing.T, k *harness.RealKafka, topic, lake, schema string, keep i
 	ends := harness.Ends(t, k.Addr, topic) // what is produced behind them may not be in the table
 	harness.Run(t, nil, "ingest", "--brokers", k.Addr, "--topic", topic, "--table", filepath.Join(lake, topic), "--until-latest",
 		"--format", "json", "--schema", schema)
+	return drop(t, k, topic, ends, keep)
+}
+
+// drop has the cluster delete a topic but for the last few offsets before ends.
+func drop(t *testing.T, k *harness.RealKafka, topic string, ends map[int32]int64, keep int64) map[int32]int64 {
+	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(k.Addr))
 	if err != nil {
 		t.Fatal(err)
@@ -159,6 +167,43 @@ func TestGateway(t *testing.T) {
 	for _, name := range []string{`ledgerlake_kafka_requests_total{api="Produce"}`, "ledgerlake_kafka_history_bytes_total", "ledgerlake_gateway_upstream_seconds_count"} {
 		if m := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(name) + ` ([0-9.e+]+)$`).FindSubmatch(shown); m == nil || string(m[1]) == "0" {
 			t.Errorf("/metrics shows %q for %s, want more than nothing", m, name)
+		}
+	}
+}
+
+// Two topics fill one table, and are dropped by the cluster: a consumer through the gateway reads each from offset 0 to its tail,
+// and nothing of the other (I4).
+func TestGatewayOfATableOfSeveralTopics(t *testing.T) {
+	k := harness.Kafka(t)
+	dir := t.TempDir()
+	table, file := filepath.Join(dir, "shared"), filepath.Join(dir, "streams.yaml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, "streams: [{topics: [eu, us], table: %s}]\n", table), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	topics, want := []string{"eu", "us"}, map[string][]harness.Record{}
+	for _, topic := range topics {
+		harness.CreateTopic(t, k.Addr, topic, 2)
+		var in strings.Builder
+		for i := range 400 {
+			fmt.Fprintf(&in, `k%d {"n":%d,"from":"%s"}`+"\n", i%9, i, topic)
+		}
+		harness.Run(t, strings.NewReader(in.String()), "produce", "--brokers", k.Addr, "--topic", topic, "--key-separator", " ")
+		want[topic] = harness.Consume(t, k.Addr, topic)
+	}
+	harness.Run(t, nil, "ingest", "--brokers", k.Addr, "--streams", file, "--format", "json", "--until-latest")
+	for _, topic := range topics {
+		drop(t, k, topic, harness.Ends(t, k.Addr, topic), 10)
+	}
+	addr, _ := gatewayWith(t, k.Addr, filepath.Join(dir, "none"), "--lake-table", table)
+	order := func(a, b harness.Record) int {
+		return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset))
+	}
+	for _, topic := range topics {
+		got := harness.Consume(t, addr, topic)
+		slices.SortFunc(got, order)
+		slices.SortFunc(want[topic], order)
+		if !reflect.DeepEqual(got, want[topic]) {
+			t.Errorf("%s: %d records come through the gateway, other than the %d that the cluster had", topic, len(got), len(want[topic]))
 		}
 	}
 }
