@@ -146,7 +146,7 @@ func (a aim) remark(reports []*Report, goals []Goal, said string) string {
 		out = append(out, a.tell(goals))
 	}
 	for _, r := range reports {
-		if r.Scenario == a.scenario && r.Commit != reports[0].Commit {
+		if r.Scenario == a.scenario && r.Commit != reports[0].Commit && slices.ContainsFunc(r.Goals, func(g Goal) bool { return a.goals.MatchString(g.Name) }) {
 			out = append(out, fmt.Sprintf("at commit %s, %s", cmp.Or(r.Commit, "not recorded"), r.Time.Format("2006-01-02")))
 		}
 	}
