@@ -75,39 +75,14 @@ func readSome(t *testing.T, s *Source, from, to record.Offset) (out []found, err
 		if len(got[0].Batches) == 0 {
 			t.Fatalf("nothing comes at offset %d of %d", from, to)
 		}
-		for rest := got[0].Batches; len(rest) > 0; {
-			b, err := record.ReadBatch(rest)
-			if err != nil {
-				t.Fatal(err)
-			}
-			rest, from = rest[b.Size():], b.LastOffset()+1
-			var it record.Iterator
-			if err := it.Reset(b); err != nil {
-				t.Fatal(err)
-			}
-			for it.Next() {
-				out = append(out, foundOf(t, it.Record()))
-			}
-			if it.Err() != nil {
-				t.Fatal(it.Err())
-			}
-		}
+		from = pulsartest.Records(t, got[0].Batches, func(r *record.Record) { out = append(out, foundOf(t, r)) })
 	}
 	return out, nil
 }
 
 func foundOf(t *testing.T, r *record.Record) (f found) {
 	t.Helper()
-	var o record.Origin
-	if !record.OriginOf(r, &o) {
-		t.Fatal("a record without an origin")
-	}
-	f.value = string(r.Value)
-	f.place = Place{Offset: r.Offset, ID: MessageID{Ledger: o.Ledger, Entry: o.Entry, Batch: o.Batch}, Index: o.Index}
-	f.place.First = f.place.ID
-	if o.FirstLedger >= 0 {
-		f.place.First = MessageID{Ledger: o.FirstLedger, Entry: o.FirstEntry, Batch: -1}
-	}
+	f.row = rowOf(t, r)
 	for _, h := range r.Headers {
 		switch string(h.Key) {
 		case "__metadata":

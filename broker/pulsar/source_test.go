@@ -75,34 +75,23 @@ func fetch(t *testing.T, s *Source, from record.Offset) ([]row, record.Offset, e
 		return nil, from, got[0].Err
 	}
 	var out []row
-	for rest := got[0].Batches; len(rest) > 0; {
-		b, err := record.ReadBatch(rest)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rest = rest[b.Size():]
-		var it record.Iterator
-		if err := it.Reset(b); err != nil {
-			t.Fatal(err)
-		}
-		for it.Next() {
-			var o record.Origin
-			if !record.OriginOf(it.Record(), &o) {
-				t.Fatal("a record without an origin")
-			}
-			p := Place{Offset: it.Record().Offset, ID: MessageID{Ledger: o.Ledger, Entry: o.Entry, Batch: o.Batch}, Index: o.Index}
-			p.First = p.ID
-			if o.FirstLedger >= 0 {
-				p.First = MessageID{Ledger: o.FirstLedger, Entry: o.FirstEntry, Batch: -1}
-			}
-			out = append(out, row{p, string(it.Record().Value)})
-		}
-		if it.Err() != nil {
-			t.Fatal(it.Err())
-		}
-		from = b.LastOffset() + 1
+	next := pulsartest.Records(t, got[0].Batches, func(r *record.Record) { out = append(out, rowOf(t, r)) })
+	return out, max(from, next), nil
+}
+
+// rowOf gives a record as a table has it.
+func rowOf(t *testing.T, r *record.Record) row {
+	t.Helper()
+	var o record.Origin
+	if !record.OriginOf(r, &o) {
+		t.Fatal("a record without an origin")
 	}
-	return out, from, nil
+	p := Place{Offset: r.Offset, ID: MessageID{Ledger: o.Ledger, Entry: o.Entry, Batch: o.Batch}, Index: o.Index}
+	p.First = p.ID
+	if o.FirstLedger >= 0 {
+		p.First = MessageID{Ledger: o.FirstLedger, Entry: o.FirstEntry, Batch: -1}
+	}
+	return row{p, string(r.Value)}
 }
 
 // fetchAll gives n records from an offset on.

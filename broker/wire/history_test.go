@@ -104,6 +104,44 @@ func TestHistory(t *testing.T) {
 	}
 }
 
+// lateHistory holds nothing yet when it is first asked for a time; then the log drops what it has come to hold.
+type lateHistory struct {
+	fakeHistory
+	drop func()
+}
+
+func (h *lateHistory) OffsetForTime(ctx context.Context, tp record.TopicPartition, ms int64) (record.Offset, bool, error) {
+	if h.drop != nil {
+		h.drop()
+		h.drop = nil
+		return 0, false, nil
+	}
+	return h.fakeHistory.OffsetForTime(ctx, tp, ms)
+}
+
+// I4: a time is found in the history also when that gets it, and the log loses it, between the looks into the one and the other.
+func TestTimeIsFoundWhileItIsTiered(t *testing.T) {
+	log, h := newMemLog(t), &lateHistory{}
+	s := start(t, log, func(c *Config) { c.History = h; c.DefaultPartitions = 1 })
+	ctx := within(t, 20*time.Second)
+	cl := client(t, s, kgo.ProducerLinger(0))
+	for i := range 60 {
+		r := &kgo.Record{Topic: "t", Value: fmt.Appendf(nil, "v%d", i), Timestamp: time.UnixMilli(int64(1000 + i))}
+		if err := cl.ProduceSync(ctx, r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.drop = func() {
+		if _, err := log.DeleteRecords(ctx, record.TopicPartition{Topic: "t"}, 35); err != nil {
+			t.Error(err)
+		}
+	}
+	at, err := kadm.NewClient(cl).ListOffsetsAfterMilli(ctx, 1010, "t")
+	if o, _ := at.Lookup("t", 0); err != nil || o.Offset != 10 || o.Timestamp != 1010 {
+		t.Errorf("offset at 1010: %+v %v, want 10", o, err)
+	}
+}
+
 // I4: offsets that neither the history nor the log holds are an error, not a jump.
 func TestHistoryGap(t *testing.T) {
 	log := newMemLog(t)

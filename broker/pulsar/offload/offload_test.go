@@ -13,6 +13,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/broker/pulsar"
 	"github.com/ledgerlake/ledgerlake/broker/pulsar/entry"
+	"github.com/ledgerlake/ledgerlake/broker/pulsar/pulsartest"
 	"github.com/ledgerlake/ledgerlake/broker/pulsar/wire"
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/objstore/mem"
@@ -55,20 +56,7 @@ func readBy(t testing.TB, cfg pulsar.Config, f *Feed, partition int32) (out []st
 		if err != nil || got[0].Err != nil || len(got[0].Batches) == 0 {
 			t.Fatalf("at %d of %d: %v %v, %d bytes", from, end, err, got[0].Err, len(got[0].Batches))
 		}
-		for rest := got[0].Batches; len(rest) > 0; {
-			b, err := record.ReadBatch(rest)
-			if err != nil {
-				t.Fatal(err)
-			}
-			rest, from = rest[b.Size():], b.LastOffset()+1
-			var it record.Iterator
-			if err := it.Reset(b); err != nil {
-				t.Fatal(err)
-			}
-			for it.Next() {
-				out = append(out, fmt.Sprintf("%d %s", it.Record().Offset, it.Record().Value))
-			}
-		}
+		from = pulsartest.Records(t, got[0].Batches, func(r *record.Record) { out = append(out, fmt.Sprintf("%d %s", r.Offset, r.Value)) })
 	}
 	return out
 }

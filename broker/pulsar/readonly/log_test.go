@@ -100,23 +100,12 @@ func TestAFetchTellsTheEnd(t *testing.T) {
 		if f.Err != nil {
 			t.Fatal(f.Err)
 		}
-		for rest := f.Batches; len(rest) > 0; {
-			batch, err := record.ReadBatch(rest)
-			if err != nil {
-				t.Fatal(err)
+		pulsartest.Records(t, f.Batches, func(r *record.Record) {
+			if r.Offset != next || len(r.Headers) != 0 || string(r.Value) != fmt.Sprint(next/2, string(rune('a'+next%2))) {
+				t.Errorf("offset %d is %q with headers %v", r.Offset, r.Value, r.Headers)
 			}
-			rest = rest[batch.Size():]
-			var it record.Iterator
-			if err := it.Reset(batch); err != nil {
-				t.Fatal(err)
-			}
-			for it.Next() {
-				if r := it.Record(); r.Offset != next || len(r.Headers) != 0 || string(r.Value) != fmt.Sprint(next/2, string(rune('a'+next%2))) {
-					t.Errorf("offset %d is %q with headers %v", r.Offset, r.Value, r.Headers)
-				}
-				next++
-			}
-		}
+			next++
+		})
 	}
 	if f := fetch(10, 0); f.Err != nil || f.Bounds.End != 10 || f.Bounds.Stable != 10 {
 		t.Errorf("at the end: %+v", f)
