@@ -175,12 +175,13 @@ func (c *txnCoordinator) carryOut(ctx context.Context, t *txn) error {
 	return errors.Join(errs...)
 }
 
-// checkProducer says whether a request comes from the present producer of a transactional id.
+// checkProducer says whether a request comes from the present producer of a transactional id. The epoch that was left to
+// fence the last one is nobody's: there is none above it to fence it with.
 func (s txnState) checkProducer(p producerID) error {
 	switch {
 	case s.producer != p.id || s.epoch < 0:
 		return errTxnMapping
-	case s.epoch != p.epoch:
+	case s.epoch != p.epoch || p.epoch > maxProducerEpoch:
 		return errTxnFenced
 	}
 	return nil
