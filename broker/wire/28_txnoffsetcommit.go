@@ -23,10 +23,28 @@ func (s *Server) txnOffsetCommit(r *request) (kmsg.Response, error) {
 	if denied == nil {
 		denied = s.allowedGroup(r, acl.Read, req.Group)
 	}
-	all := coordinatorCode(denied)
-	if all == codeNone {
-		all = s.groups.mayCommitTxn(req.Group, req.MemberID, req.InstanceID, req.Generation)
+	pos := s.txnPositions(r, req, resp, denied)
+	if denied != nil {
+		return resp, nil
 	}
+	defer s.txns.expect(req.Group, pos)() // before the member is looked at
+	if code := s.groups.mayCommitTxn(req.Group, req.MemberID, req.InstanceID, req.Generation); code != codeNone {
+		refuse(resp, code, true)
+		return resp, nil
+	}
+	if len(pos) == 0 {
+		return resp, nil
+	}
+	p := producerID{req.ProducerID, req.ProducerEpoch}
+	if err := s.txns.hold(s.hardCtx, req.TransactionalID, p, req.Group, pos, r.version >= 5); err != nil {
+		s.lg.Warn("commit positions in a transaction", "id", req.TransactionalID, "group", req.Group, "err", err)
+		refuse(resp, txnCode(err, codeInvalidProducerEpoch), false)
+	}
+	return resp, nil
+}
+
+// txnPositions gives the positions that a request brings, and lays out the answer with what is wrong with the others.
+func (s *Server) txnPositions(r *request, req *kmsg.TxnOffsetCommitRequest, resp *kmsg.TxnOffsetCommitResponse, denied error) groupOffsets {
 	pos := groupOffsets{}
 	for _, rt := range req.Topics {
 		ot := kmsg.NewTxnOffsetCommitResponseTopic()
@@ -37,8 +55,8 @@ func (s *Server) txnOffsetCommit(r *request) (kmsg.Response, error) {
 			op.Partition = rp.Partition
 			tp := record.TopicPartition{Topic: name, Partition: rp.Partition}
 			switch {
-			case all != codeNone:
-				op.ErrorCode = all
+			case denied != nil:
+				op.ErrorCode = coordinatorCode(denied)
 			case unknown != nil:
 				op.ErrorCode = coordinatorCode(unknown)
 			case len(deref(rp.Metadata)) > maxOffsetMetadata:
@@ -52,21 +70,18 @@ func (s *Server) txnOffsetCommit(r *request) (kmsg.Response, error) {
 		}
 		resp.Topics = append(resp.Topics, ot)
 	}
-	if len(pos) == 0 {
-		return resp, nil
-	}
-	p := producerID{req.ProducerID, req.ProducerEpoch}
-	if err := s.txns.hold(s.hardCtx, req.TransactionalID, p, req.Group, pos, r.version >= 5); err != nil {
-		s.lg.Warn("commit positions in a transaction", "id", req.TransactionalID, "group", req.Group, "err", err)
-		for i := range resp.Topics {
-			for j := range resp.Topics[i].Partitions {
-				if p := &resp.Topics[i].Partitions[j]; p.ErrorCode == codeNone {
-					p.ErrorCode = txnCode(err, codeInvalidProducerEpoch)
-				}
+	return pos
+}
+
+// refuse gives a code to the partitions of an answer: to all, or to those without one of their own.
+func refuse(resp *kmsg.TxnOffsetCommitResponse, code int16, all bool) {
+	for i := range resp.Topics {
+		for j := range resp.Topics[i].Partitions {
+			if p := &resp.Topics[i].Partitions[j]; all || p.ErrorCode == codeNone {
+				p.ErrorCode = code
 			}
 		}
 	}
-	return resp, nil
 }
 
 // mayCommitTxn says whether the member that a transaction's positions come from is the present one. A producer

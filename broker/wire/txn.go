@@ -60,7 +60,7 @@ type txnCoordinator struct {
 
 	mu     sync.Mutex // guards what follows; taken after that of a transaction, never before
 	byID   map[string]*txn
-	groups map[string]map[record.TopicPartition]int // positions of open transactions, by group
+	groups map[string]map[record.TopicPartition]int // positions of open transactions, or on their way into one, by group
 }
 
 // txn is the transaction of one transactional id.
@@ -214,7 +214,7 @@ func (c *txnCoordinator) count(s txnState, d int) {
 	}
 }
 
-// unstable says whether an open transaction brings a position of a group (KIP-447).
+// unstable says whether an open transaction brings a position of a group, or may be about to (KIP-447).
 func (c *txnCoordinator) unstable(group string, tp record.TopicPartition) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -208,6 +208,20 @@ func (c *txnCoordinator) lock(ctx context.Context, id string, p producerID) (*tx
 	return t, nil
 }
 
+// expect says, until done is called, that positions of a group may come into a transaction: who asks for stable ones is
+// told to wait. Who expects them before it looks whether the member that they come from is the present one leaves no moment
+// in which the next owner of its partitions is told what they are about to replace (KIP-447).
+func (c *txnCoordinator) expect(group string, pos groupOffsets) (done func()) {
+	s := txnState{offsets: map[string]groupOffsets{group: pos}}
+	add := func(d int) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.count(s, d)
+	}
+	add(1)
+	return func() { add(-1) }
+}
+
 // begun gives the state with a transaction open.
 func (c *txnCoordinator) begun(s txnState, v2 bool) txnState {
 	if s.state != txnOngoing {
