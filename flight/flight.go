@@ -15,7 +15,8 @@
 //
 // Errors are gRPC's: NotFound for a topic, InvalidArgument for a request, OutOfRange for an offset beyond the end,
 // DataLoss for offsets that neither table nor log hold. Everything is read only and without authentication: keep it
-// on loopback or a network that you trust. All is safe for concurrent use; the number of streams is bounded.
+// on loopback or a network that you trust. All is safe for concurrent use; the number of streams is bounded. A client
+// that is gone, or that takes nothing for SendTimeout, is ended, and its place and the lease of its read are given back.
 package flight
 
 import (
@@ -27,9 +28,12 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow/flight"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/reader"
@@ -49,7 +53,13 @@ type Config struct {
 	// Table gives the open table of a topic, false when it has none (yet).
 	Table      func(topic string) (*table.Table, bool)
 	MaxStreams int // at one time; default 64
-	Logger     *slog.Logger
+	// SendTimeout is how long a client may take nothing of what is sent to it; default 5 minutes, since who works through a
+	// large batch takes nothing meanwhile. Its stream ends then with DeadlineExceeded; others of its connection go on.
+	SendTimeout time.Duration
+	// KeepAlive is how often a client of which nothing is heard is asked whether it is there, and how long it may take to
+	// answer before its connection is ended; at least 1 s, default 20 s.
+	KeepAlive time.Duration
+	Logger    *slog.Logger
 }
 
 // Command is a descriptor's command, and a ticket.
@@ -80,6 +90,7 @@ type Server struct {
 	listener net.Listener
 	grpc     *grpc.Server
 	streams  chan struct{}
+	running  sync.WaitGroup // answers
 	done     chan error
 }
 
@@ -91,6 +102,15 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 	if cfg.MaxStreams == 0 {
 		cfg.MaxStreams = 64
 	}
+	if cfg.SendTimeout == 0 {
+		cfg.SendTimeout = 5 * time.Minute
+	}
+	if cfg.KeepAlive == 0 {
+		cfg.KeepAlive = 20 * time.Second
+	}
+	if cfg.SendTimeout < 0 || cfg.KeepAlive < time.Second {
+		return nil, fmt.Errorf("flight: SendTimeout %s is below 0, or KeepAlive %s below 1 s", cfg.SendTimeout, cfg.KeepAlive)
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -99,10 +119,19 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for Arrow Flight: %w", err)
 	}
-	s := &Server{cfg: cfg, listener: l, grpc: grpc.NewServer(), streams: make(chan struct{}, cfg.MaxStreams), done: make(chan error, 1)}
+	s := &Server{cfg: cfg, listener: l, grpc: grpc.NewServer(cfg.options()...), streams: make(chan struct{}, cfg.MaxStreams), done: make(chan error, 1)}
 	flight.RegisterFlightServiceServer(s.grpc, s)
 	go func() { s.done <- s.grpc.Serve(l) }()
 	return s, nil
+}
+
+// options end connections whose client is gone, and let clients ask the same of the server as often.
+func (c Config) options() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: c.KeepAlive, Timeout: c.KeepAlive}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: c.KeepAlive / 4, PermitWithoutStream: true}),
+		grpc.WaitForHandlers(true),
+	}
 }
 
 // Addr is the address that the server listens on.
@@ -111,6 +140,7 @@ func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 // Close ends all streams and returns when nothing is served any more.
 func (s *Server) Close() error {
 	s.grpc.Stop()
+	s.running.Wait() // for those that patience was lost with; no handler is left that could begin another
 	return <-s.done
 }
 

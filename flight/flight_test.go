@@ -30,6 +30,7 @@ type rig struct {
 	log    *local.Log
 	table  *table.Table
 	client aflight.Client
+	addr   string
 }
 
 func newRig(t *testing.T, cfg flight.Config) *rig {
@@ -54,7 +55,8 @@ func newRig(t *testing.T, cfg flight.Config) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.client, err = aflight.NewClientWithMiddleware(s.Addr().String(), nil, nil, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	r.addr = s.Addr().String()
+	r.client, err = aflight.NewClientWithMiddleware(r.addr, nil, nil, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,6 +75,18 @@ func (r *rig) append(from, to int) {
 	for n := from; n < to; n++ {
 		b.Append(int64(n), nil, fmt.Appendf(nil, `{"n":%d}`, n), nil)
 	}
+	r.put(b)
+}
+
+func (r *rig) appendValue(v string) {
+	r.t.Helper()
+	b := record.NewBuilder(record.None)
+	b.Append(0, nil, []byte(v), nil)
+	r.put(b)
+}
+
+func (r *rig) put(b *record.Builder) {
+	r.t.Helper()
 	raw, err := b.Build(0)
 	if err == nil {
 		_, err = r.log.Append(r.t.Context(), record.TopicPartition{Topic: "events"}, raw)

@@ -21,11 +21,10 @@ import (
 
 // ListFlights gives a flight for each topic that is not internal.
 func (s *Server) ListFlights(_ *flight.Criteria, out flight.FlightService_ListFlightsServer) error {
-	free, err := s.place()
-	if err != nil {
-		return err
-	}
-	defer free()
+	return s.patiently(func(p *patience) error { return s.list(out, p) })
+}
+
+func (s *Server) list(out flight.FlightService_ListFlightsServer, p *patience) error {
 	infos, err := s.cfg.Engine.Topics(out.Context())
 	if err != nil {
 		return statusOf(err)
@@ -41,7 +40,7 @@ func (s *Server) ListFlights(_ *flight.Criteria, out flight.FlightService_ListFl
 		if err != nil {
 			return statusOf(err)
 		}
-		if err := out.Send(info); err != nil {
+		if err := p.send(func() error { return out.Send(info) }); err != nil {
 			return err
 		}
 	}
@@ -143,11 +142,10 @@ func (s *Server) place() (free func(), err error) {
 
 // DoGet streams what a ticket asks for.
 func (s *Server) DoGet(t *flight.Ticket, out flight.FlightService_DoGetServer) error {
-	free, err := s.place()
-	if err != nil {
-		return err
-	}
-	defer free()
+	return s.patiently(func(p *patience) error { return s.stream(t, patientBatches{out, p}) })
+}
+
+func (s *Server) stream(t *flight.Ticket, out flight.FlightService_DoGetServer) error {
 	c, err := parse(t.GetTicket())
 	if err != nil {
 		return statusOf(err)
