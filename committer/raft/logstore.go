@@ -180,7 +180,12 @@ func (l *logStore) DeleteRange(first, last uint64) error {
 	if first <= oldest || last < newest || first > newest {
 		return l.wal.DeleteRange(first, last)
 	}
-	return l.cutTail(oldest, first-1)
+	if err = l.cutTail(oldest, first-1); err != nil {
+		// The next folder may stand in place already, with the vote of before: what this one is given from here on, a vote
+		// among it, would be gone at the next start, and the node could vote twice in a term.
+		l.fail(fmt.Errorf("cut the log in %s: %w", l.folder(l.n), err))
+	}
+	return err
 }
 
 // cutTail moves to a new folder with the entries from oldest to newest.

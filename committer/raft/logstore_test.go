@@ -79,3 +79,26 @@ func TestLogStoreCutsItsTail(t *testing.T) {
 	}
 	must(l.Close())
 }
+
+// I5: a log whose tail could not be cut is not gone on with. The folder that was to take its place may count at the next
+// start, without the votes that are given meanwhile.
+func TestLogStoreStopsWhenItCannotCut(t *testing.T) {
+	dir := t.TempDir()
+	var failed error
+	l, err := openLogStore(dir, hclog.NewNullLogger(), func(err error) { failed = err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.StoreLogs(entries(1, 10, "old")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "log-000002", "x"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.DeleteRange(5, 10); err == nil || failed == nil {
+		t.Fatalf("the cut: %v; the node was told %v", err, failed)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
