@@ -79,7 +79,7 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 		validating: semaphore.NewWeighted(cfg.ValidateMemory),
 		groups:     make(chan group, 1), spare: make(chan []*entry, 4), budget: semaphore.NewWeighted(cfg.QueueBytes),
 		checkpointWish: make(chan struct{}, 1), handles: newHandles(cfg.FS, cfg.OpenSegments), pins: pins{most: cfg.OpenSegments}}
-	if err := l.makeDirs(); err != nil {
+	if err := vfs.MakeDirs(l.fs, cfg.Dir, "data", "journal"); err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
 	lock, err := l.fs.Lock(path.Join(cfg.Dir, "lock"))
@@ -100,28 +100,6 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 	l.loops.Go(l.maintainLoop)
 	l.loops.Go(l.cleanLoop)
 	return l, nil
-}
-
-// makeDirs makes the directories and their names durable.
-func (l *Log) makeDirs() error {
-	var missing []string
-	for d := path.Clean(l.cfg.Dir); ; d = path.Dir(d) {
-		if _, err := l.fs.Stat(d); err == nil || d == path.Dir(d) {
-			break
-		}
-		missing = append(missing, d)
-	}
-	for _, d := range []string{l.dataDir, l.journalDir} {
-		if err := l.fs.MkdirAll(d); err != nil {
-			return err
-		}
-	}
-	for _, d := range missing {
-		if err := l.fs.SyncDir(path.Dir(d)); err != nil {
-			return err
-		}
-	}
-	return l.fs.SyncDir(l.cfg.Dir)
 }
 
 // enter begins a change; leave ends it.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -69,7 +68,7 @@ func Open(_ context.Context, cfg Config) (*Node, error) {
 }
 
 func (n *Node) open() (err error) {
-	if err := os.MkdirAll(n.cfg.Dir, 0o755); err != nil {
+	if err := vfs.MakeDirs(vfs.OS(), filepath.ToSlash(n.cfg.Dir)); err != nil {
 		return fmt.Errorf("make directory: %w", err)
 	}
 	hlog := n.hclog()
@@ -82,6 +81,9 @@ func (n *Node) open() (err error) {
 	snaps, err := hraft.NewFileSnapshotStoreWithLogger(n.cfg.Dir, 2, hlog)
 	if err != nil {
 		return fmt.Errorf("open snapshots: %w", err)
+	}
+	if err := syncDir(n.cfg.Dir); err != nil { // the library makes what is in the folders durable, and not their names
+		return fmt.Errorf("make the names of log and snapshots durable: %w", err)
 	}
 	if n.port, err = openPort(n.cfg); err != nil {
 		return err

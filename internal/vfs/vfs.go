@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
 )
 
 // ErrLocked is returned by Lock when another holder, in this or another process, has the lock.
@@ -100,4 +101,30 @@ func WriteFileAtomic(fsys FS, dir, name string, data []byte) error {
 		return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
 	}
 	return nil
+}
+
+// MakeDirs makes a directory, those above it, and folders in it, where they are not there. Their names are durable when it
+// returns.
+func MakeDirs(fsys FS, dir string, folders ...string) error {
+	var missing []string
+	for d := path.Clean(dir); ; d = path.Dir(d) {
+		if _, err := fsys.Stat(d); err == nil || d == path.Dir(d) {
+			break
+		}
+		missing = append(missing, d)
+	}
+	if err := fsys.MkdirAll(dir); err != nil {
+		return err
+	}
+	for _, f := range folders {
+		if err := fsys.MkdirAll(path.Join(dir, f)); err != nil {
+			return err
+		}
+	}
+	for _, d := range missing {
+		if err := fsys.SyncDir(path.Dir(d)); err != nil {
+			return err
+		}
+	}
+	return fsys.SyncDir(dir) // also of folders that were there: who made them may have ended before this
 }

@@ -207,3 +207,20 @@ func TestInject(t *testing.T) {
 	i.Heal()
 	must(t, f.Sync())
 }
+
+// I1: directories are there after a power loss, and those that a process left which ended before their names were durable.
+func TestMakeDirs(t *testing.T) {
+	m := NewMem()
+	for _, folders := range [][]string{nil, {"log", "data"}} {
+		if folders != nil {
+			must(t, m.MkdirAll("a/b/c/log"))
+		}
+		must(t, MakeDirs(m, "a/b/c", folders...))
+		m = m.Crash(nil, KeepNothing)
+		for _, f := range append(folders, "") {
+			if _, err := m.Stat(path.Join("a/b/c", f)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
