@@ -49,9 +49,10 @@ type ByTime struct {
 	left      int64 // rows that may still be given; -1: no bound
 	pace      *Pace
 	given     arrow.RecordBatch
-	inLake    bool     // all of given
-	streams   []string // their names; nil: there is one
-	topic     string   // of the one
+	inLake    bool            // all of given
+	streams   []string        // their names; nil: there is one
+	topic     string          // of the one
+	read      context.Context // of the whole read: behind its end no batch comes any more
 	cancel    context.CancelFunc
 }
 
@@ -122,11 +123,11 @@ func OpenByTime(ctx context.Context, cfg ByTimeConfig) (b *ByTime, err error) {
 			return nil, errors.Join(err, first.Close())
 		}
 	}
-	ctx, b.cancel = context.WithCancel(ctx)
+	b.read, b.cancel = context.WithCancel(ctx)
 	b.startAt(cfg.From)
 	b.topic = cfg.Topic
 	like := timed{topic: cfg.Topic, time: first.Schema().FieldIndices(names.Timestamp)[0], off: first.Schema().FieldIndices(names.Offset)[0]}
-	if err := b.add(ctx, first, one, like); err != nil {
+	if err := b.add(b.read, first, one, like); err != nil {
 		return nil, errors.Join(err, first.Close(), b.Close())
 	}
 	return b, first.Close()
@@ -159,11 +160,11 @@ func OpenTopicsByTime(ctx context.Context, cfg TopicsConfig, idle time.Duration)
 		b.hide = len(cfg.Columns) - asked
 		b.schema = arrow.NewSchema(schema.Fields()[:asked], nil)
 	}
-	ctx, b.cancel = context.WithCancel(ctx)
+	b.read, b.cancel = context.WithCancel(ctx)
 	for _, w := range streams {
 		b.startAt(w.cfg.From)
 		b.streams = append(b.streams, w.name)
-		if err := b.addStream(ctx, w, schema); err != nil {
+		if err := b.addStream(b.read, w, schema); err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: %w", w.name, err), b.Close())
 		}
 	}
@@ -279,7 +280,8 @@ func (b *ByTime) Watermark() time.Time {
 	return time.UnixMicro(b.watermark).UTC()
 }
 
-// Next gives the next rows in the order of time, io.EOF at the end. The batch is valid until the next call.
+// Next gives the next rows in the order of time, io.EOF at the end, and the error of the context of the whole read once that
+// has ended. The batch is valid until the next call.
 func (b *ByTime) Next(ctx context.Context) (arrow.RecordBatch, error) {
 	if b.given != nil {
 		b.given.Release()
@@ -363,6 +365,9 @@ func (b *ByTime) run(p *timed, most int) int {
 // fill gets a batch of every partition that has none. One at the end of a followed log is waited for until it counts
 // as idle; when nothing else is there and the caller has nothing yet, for as long as it takes.
 func (b *ByTime) fill(ctx context.Context, wait bool) error {
+	if err := b.read.Err(); err != nil {
+		return fmt.Errorf("by time: the read has ended: %w", err)
+	}
 	for _, p := range b.parts {
 		if p.rb == nil && !p.ended && !p.asked {
 			p.more <- struct{}{}
@@ -407,6 +412,8 @@ func (b *ByTime) fill(ctx context.Context, wait bool) error {
 			}
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-b.read.Done():
+			return fmt.Errorf("by time: the read has ended: %w", b.read.Err())
 		}
 	}
 }

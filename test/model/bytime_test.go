@@ -246,3 +246,41 @@ func TestReaderByTimeIsOneRead(t *testing.T) {
 		t.Errorf("the next batch is due later, and a read that is called off gives %v", err)
 	}
 }
+
+// A read whose own context has ended says so, at once and ever again, instead of waiting for batches that nobody reads.
+func TestByTimeEndsWithItsContext(t *testing.T) {
+	w := newWorld(t, rand.New(rand.NewPCG(1, 0)))
+	clock := int64(1000)
+	w.timedRecords(30, &clock, map[int64]int64{}, map[int32]int64{})
+	for _, several := range []bool{false, true} {
+		for _, waiting := range []bool{false, true} {
+			cfg := reader.ByTimeConfig{Config: w.config(), Idle: time.Hour}
+			cfg.Partitions, cfg.Follow, cfg.Until = nil, true, reader.Bound{}
+			ctx, cancel := context.WithCancel(t.Context())
+			b, err := reader.OpenByTime(ctx, cfg)
+			if several {
+				b, err = reader.OpenTopicsByTime(ctx, reader.TopicsConfig{Streams: []reader.Stream{{Config: cfg.Config}}}, cfg.Idle)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if waiting {
+				time.AfterFunc(50*time.Millisecond, cancel)
+			} else {
+				cancel()
+			}
+			limit, stop := context.WithTimeout(t.Context(), time.Minute)
+			for err = nil; err == nil; {
+				_, err = b.Next(limit)
+			}
+			_, again := b.Next(limit)
+			if limit.Err() != nil || !errors.Is(err, context.Canceled) || !errors.Is(again, context.Canceled) {
+				t.Errorf("several %v, waiting %v: %v, then %v", several, waiting, err, again)
+			}
+			stop()
+			if err := b.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
