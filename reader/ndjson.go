@@ -16,13 +16,19 @@ import (
 // Binary is base64 (RFC 4648, padded), a timestamp is RFC 3339 in UTC (without Z when the column has no zone),
 // a date is YYYY-MM-DD, a decimal a number with all its digits, NaN and the infinities are strings.
 func AppendNDJSON(dst []byte, rb arrow.RecordBatch) ([]byte, error) {
+	dst, _, err := AppendNDJSONPiece(dst, rb, 0, math.MaxInt)
+	return dst, err
+}
+
+// AppendNDJSONPiece is AppendNDJSON for rows from a given one on, until size bytes are appended or more: the last row is
+// whole. next is the row behind them, and the number of rows of rb at its end.
+func AppendNDJSONPiece(dst []byte, rb arrow.RecordBatch, row, size int) (out []byte, next int, err error) {
 	names := make([][]byte, rb.NumCols())
 	for i := range names {
 		names[i] = append(appendString(nil, rb.ColumnName(i)), ':')
 	}
 	cols := rb.Columns()
-	var err error
-	for row := range int(rb.NumRows()) {
+	for start := len(dst); row < int(rb.NumRows()) && len(dst)-start < size; row++ {
 		dst = append(dst, '{')
 		for i, col := range cols {
 			if i > 0 {
@@ -30,12 +36,12 @@ func AppendNDJSON(dst []byte, rb arrow.RecordBatch) ([]byte, error) {
 			}
 			dst = append(dst, names[i]...)
 			if dst, err = appendValue(dst, col, row); err != nil {
-				return dst, fmt.Errorf("column %s: %w", rb.ColumnName(i), err)
+				return dst, row, fmt.Errorf("column %s: %w", rb.ColumnName(i), err)
 			}
 		}
 		dst = append(dst, '}', '\n')
 	}
-	return dst, nil
+	return dst, row, nil
 }
 
 func appendValue(dst []byte, a arrow.Array, i int) ([]byte, error) {

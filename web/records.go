@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow"
+
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/internal/where"
 	"github.com/ledgerlake/ledgerlake/reader"
@@ -23,6 +25,10 @@ const (
 	trailerError = "Ledgerlake-Error"
 	// keepAlive is how often a quiet event stream says that it is there.
 	keepAlive = 10 * time.Second
+	// rowsPiece is about how many bytes of rows are made before they go out: a batch may be large, and become larger as text.
+	rowsPiece = 64 << 10
+	// keepBuffer is the largest buffer, in bytes, that a stream keeps behind a batch: one row may be large.
+	keepBuffer = 1 << 20
 )
 
 // records streams a topic. Once the first byte is out, the only way to say that something went wrong is the
@@ -188,6 +194,7 @@ func parsePartitions(s string) ([]int32, error) {
 // output is a form of a stream.
 type output interface {
 	begin()
+	// rows writes and flushes some. The token is empty where more of their batch come.
 	rows(ndjson []byte, inLake bool, token string) error
 	gap(g gap) error
 	alive() error
@@ -216,14 +223,31 @@ func copyRows(ctx context.Context, c reader.Read, out output, gaps *gaps, events
 		case errors.Is(err, io.EOF):
 			return nil
 		case err == nil:
-			if buf, err = reader.AppendNDJSON(buf[:0], rb); err == nil {
-				err = out.rows(buf, c.InLake(), c.Token())
-			}
+			buf, err = copyBatch(buf, rb, c, out)
 		}
 		if err != nil {
 			return err
 		}
 	}
+}
+
+// copyBatch writes the rows of a batch piece by piece. It gives its buffer back.
+func copyBatch(buf []byte, rb arrow.RecordBatch, c reader.Read, out output) (_ []byte, err error) {
+	if cap(buf) > keepBuffer {
+		buf = nil
+	}
+	for row, token := 0, ""; row < int(rb.NumRows()); {
+		if buf, row, err = reader.AppendNDJSONPiece(buf[:0], rb, row, rowsPiece); err != nil {
+			return buf, err
+		}
+		if row == int(rb.NumRows()) {
+			token = c.Token()
+		}
+		if err := out.rows(buf, c.InLake(), token); err != nil {
+			return buf, err
+		}
+	}
+	return buf, nil
 }
 
 // lines is NDJSON: rows only, and the place to go on from in the trailer.
@@ -290,12 +314,12 @@ func (e *eventStream) rows(ndjson []byte, inLake bool, token string) error {
 		fmt.Fprintf(&e.buf, "event: side\ndata: %q\n\n", side)
 		e.any, e.inLake = true, inLake
 	}
-	// Only the last row has the token: it names the place behind all of them.
+	// Only the last row of a batch has the token: it names the place behind all of them.
 	rest := bytes.TrimSuffix(ndjson, []byte("\n"))
 	for more := true; more; {
 		var row []byte
 		row, rest, more = bytes.Cut(rest, []byte("\n"))
-		if !more {
+		if !more && token != "" {
 			fmt.Fprintf(&e.buf, "id: %s\n", token)
 		}
 		e.buf.WriteString("data: ")
