@@ -155,9 +155,12 @@ func (l *Log) writeGroup(entries []*entry) error {
 		case entryBarrier:
 			continue
 		case entryCheckpoint:
-			if err := l.rotate(&e.refuse); err != nil {
+			var none error
+			if err := l.rotate(&none); err != nil {
 				return err
 			}
+			// Without a new file the present one is replayed as a whole, and what the checkpoint has is skipped by its
+			// offset. So retention goes on where the disk is full, and makes the room that a new file wants.
 			e.snap.journal = l.journal.seq
 			continue
 		}
