@@ -37,7 +37,7 @@ func AppendCSV(dst []byte, rb arrow.RecordBatch) ([]byte, error) {
 				dst = appendCSVText(dst, []byte(s.Value(row)))
 				continue
 			}
-			if cell, err = appendValue(cell[:0], col, row); err != nil {
+			if cell, err = readable.appendValue(cell[:0], col, row); err != nil {
 				return dst, fmt.Errorf("column %s: %w", rb.ColumnName(i), err)
 			}
 			if len(cell) > 1 && cell[0] == '"' { // base64, times and dates have nothing to escape

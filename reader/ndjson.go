@@ -16,16 +16,35 @@ import (
 // Binary is base64 (RFC 4648, padded), a timestamp is RFC 3339 in UTC (without Z when the column has no zone),
 // a date is YYYY-MM-DD, a decimal a number with all its digits, NaN and the infinities are strings.
 func AppendNDJSON(dst []byte, rb arrow.RecordBatch) ([]byte, error) {
-	dst, _, err := AppendNDJSONPiece(dst, rb, 0, math.MaxInt)
+	dst, _, err := readable.appendRows(dst, rb, 0, math.MaxInt)
+	return dst, err
+}
+
+// AppendNDJSONExact is AppendNDJSON for comparisons: rows with other values have other texts. In a string, a byte that is
+// no UTF-8 is the escape of a lone surrogate, \udc80 to \udcff, and not U+FFFD.
+func AppendNDJSONExact(dst []byte, rb arrow.RecordBatch) ([]byte, error) {
+	dst, _, err := exact.appendRows(dst, rb, 0, math.MaxInt)
 	return dst, err
 }
 
 // AppendNDJSONPiece is AppendNDJSON for rows from a given one on, until size bytes are appended or more: the last row is
 // whole. next is the row behind them, and the number of rows of rb at its end.
 func AppendNDJSONPiece(dst []byte, rb arrow.RecordBatch, row, size int) (out []byte, next int, err error) {
+	return readable.appendRows(dst, rb, row, size)
+}
+
+// jsonForm says how values are written.
+type jsonForm bool
+
+const (
+	readable jsonForm = false // bytes that are no UTF-8 become U+FFFD
+	exact    jsonForm = true  // they become lone surrogates, which no text has
+)
+
+func (form jsonForm) appendRows(dst []byte, rb arrow.RecordBatch, row, size int) (out []byte, next int, err error) {
 	names := make([][]byte, rb.NumCols())
 	for i := range names {
-		names[i] = append(appendString(nil, rb.ColumnName(i)), ':')
+		names[i] = append(form.appendString(nil, rb.ColumnName(i)), ':')
 	}
 	cols := rb.Columns()
 	for start := len(dst); row < int(rb.NumRows()) && len(dst)-start < size; row++ {
@@ -35,7 +54,7 @@ func AppendNDJSONPiece(dst []byte, rb arrow.RecordBatch, row, size int) (out []b
 				dst = append(dst, ',')
 			}
 			dst = append(dst, names[i]...)
-			if dst, err = appendValue(dst, col, row); err != nil {
+			if dst, err = form.appendValue(dst, col, row); err != nil {
 				return dst, row, fmt.Errorf("column %s: %w", rb.ColumnName(i), err)
 			}
 		}
@@ -44,7 +63,7 @@ func AppendNDJSONPiece(dst []byte, rb arrow.RecordBatch, row, size int) (out []b
 	return dst, row, nil
 }
 
-func appendValue(dst []byte, a arrow.Array, i int) ([]byte, error) {
+func (form jsonForm) appendValue(dst []byte, a arrow.Array, i int) ([]byte, error) {
 	if a.IsNull(i) {
 		return append(dst, "null"...), nil
 	}
@@ -64,9 +83,9 @@ func appendValue(dst []byte, a arrow.Array, i int) ([]byte, error) {
 	case *array.Boolean:
 		return strconv.AppendBool(dst, a.Value(i)), nil
 	case *array.String:
-		return appendString(dst, a.Value(i)), nil
+		return form.appendString(dst, a.Value(i)), nil
 	case *array.LargeString:
-		return appendString(dst, a.Value(i)), nil
+		return form.appendString(dst, a.Value(i)), nil
 	case *array.Binary:
 		return appendBase64(dst, a.Value(i)), nil
 	case *array.LargeBinary:
@@ -83,10 +102,10 @@ func appendValue(dst []byte, a arrow.Array, i int) ([]byte, error) {
 	case *array.Null:
 		return append(dst, "null"...), nil
 	}
-	return appendNested(dst, a, i)
+	return form.appendNested(dst, a, i)
 }
 
-func appendNested(dst []byte, a arrow.Array, i int) ([]byte, error) {
+func (form jsonForm) appendNested(dst []byte, a arrow.Array, i int) ([]byte, error) {
 	var err error
 	switch a := a.(type) {
 	case *array.Struct:
@@ -96,8 +115,8 @@ func appendNested(dst []byte, a arrow.Array, i int) ([]byte, error) {
 			if j > 0 {
 				dst = append(dst, ',')
 			}
-			dst = append(appendString(dst, f.Name), ':')
-			if dst, err = appendValue(dst, a.Field(j), i); err != nil {
+			dst = append(form.appendString(dst, f.Name), ':')
+			if dst, err = form.appendValue(dst, a.Field(j), i); err != nil {
 				return dst, err
 			}
 		}
@@ -109,11 +128,11 @@ func appendNested(dst []byte, a arrow.Array, i int) ([]byte, error) {
 			if k > from {
 				dst = append(dst, ',')
 			}
-			if dst, err = appendKey(dst, a.Keys(), int(k)); err != nil {
+			if dst, err = form.appendKey(dst, a.Keys(), int(k)); err != nil {
 				return dst, err
 			}
 			dst = append(dst, ':')
-			if dst, err = appendValue(dst, a.Items(), int(k)); err != nil {
+			if dst, err = form.appendValue(dst, a.Items(), int(k)); err != nil {
 				return dst, err
 			}
 		}
@@ -125,7 +144,7 @@ func appendNested(dst []byte, a arrow.Array, i int) ([]byte, error) {
 			if k > from {
 				dst = append(dst, ',')
 			}
-			if dst, err = appendValue(dst, a.ListValues(), int(k)); err != nil {
+			if dst, err = form.appendValue(dst, a.ListValues(), int(k)); err != nil {
 				return dst, err
 			}
 		}
@@ -135,14 +154,14 @@ func appendNested(dst []byte, a arrow.Array, i int) ([]byte, error) {
 }
 
 // appendKey writes a map key as a JSON string, whatever its type.
-func appendKey(dst []byte, a arrow.Array, i int) ([]byte, error) {
+func (form jsonForm) appendKey(dst []byte, a arrow.Array, i int) ([]byte, error) {
 	start := len(dst)
-	dst, err := appendValue(dst, a, i)
+	dst, err := form.appendValue(dst, a, i)
 	if err != nil || dst[start] == '"' {
 		return dst, err
 	}
 	raw := string(dst[start:])
-	return appendString(dst[:start], raw), nil
+	return form.appendString(dst[:start], raw), nil
 }
 
 func appendTimestamp(dst []byte, a *array.Timestamp, i int) []byte {
@@ -180,8 +199,8 @@ func appendBase64(dst, b []byte) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// appendString writes a JSON string (RFC 8259). Bytes that are not UTF-8 become U+FFFD.
-func appendString(dst []byte, s string) []byte {
+// appendString writes a JSON string (RFC 8259).
+func (form jsonForm) appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	start := 0
 	for i := 0; i < len(s); {
@@ -211,7 +230,11 @@ func appendString(dst []byte, s string) []byte {
 		r, n := utf8.DecodeRuneInString(s[i:])
 		if r == utf8.RuneError && n == 1 {
 			dst = append(dst, s[start:i]...)
-			dst = append(dst, "\ufffd"...)
+			if form == exact {
+				dst = append(dst, '\\', 'u', 'd', 'c', hexDigits[b>>4], hexDigits[b&15])
+			} else {
+				dst = append(dst, "\ufffd"...)
+			}
 			start = i + 1
 		}
 		i += n

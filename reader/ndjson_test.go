@@ -1,6 +1,7 @@
 package reader
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"math/rand/v2"
@@ -76,7 +77,7 @@ func TestNDJSONRoundTrip(t *testing.T) {
 		}
 		s := string(raw)
 		var back string
-		if err := json.Unmarshal(appendString(nil, s), &back); err != nil {
+		if err := json.Unmarshal(readable.appendString(nil, s), &back); err != nil {
 			t.Fatalf("%q: %v", s, err)
 		}
 		if utf8.ValidString(s) && back != s {
@@ -89,6 +90,29 @@ func TestNDJSONRoundTrip(t *testing.T) {
 		var g float64
 		if err := json.Unmarshal(appendFloat(nil, f, 64), &g); err != nil || g != f {
 			t.Fatalf("float %v came back as %v (%v)", f, g, err)
+		}
+	}
+}
+
+// The exact form tells apart what the readable one writes alike, and is JSON.
+func TestNDJSONExact(t *testing.T) {
+	b := array.NewStringBuilder(memory.DefaultAllocator)
+	b.AppendValues([]string{"a\xff", "a\xfe", "a\ufffd", `a\udcff`, "a\xed\xb3\xbf", "\u20ac"}, nil)
+	rb := array.NewRecordBatch(arrow.NewSchema([]arrow.Field{{Name: "s", Type: arrow.BinaryTypes.String}}, nil), []arrow.Array{b.NewArray()}, 6)
+	got, err := AppendNDJSONExact(nil, rb)
+	want := `{"s":"a\udcff"}
+{"s":"a\udcfe"}
+{"s":"a` + "\ufffd" + `"}
+{"s":"a\\udcff"}
+{"s":"a\udced\udcb3\udcbf"}
+{"s":"` + "\u20ac" + `"}
+`
+	if err != nil || string(got) != want {
+		t.Errorf("got:\n%s\nwant:\n%s%v", got, want, err)
+	}
+	for line := range bytes.Lines(got) {
+		if !json.Valid(line) {
+			t.Errorf("%s is no JSON", line)
 		}
 	}
 }

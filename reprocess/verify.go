@@ -216,7 +216,7 @@ func rowsOf(ctx context.Context, t *table.Table, snap *deltalog.Snapshot, span [
 			if ok {
 				fields := rb.Schema().Fields()[1:]
 				payload = array.NewRecordBatch(arrow.NewSchema(fields, nil), rb.Columns()[1:], rb.NumRows())
-				buf, err = reader.AppendNDJSON(buf[:0], payload)
+				buf, err = reader.AppendNDJSONExact(buf[:0], payload)
 				payload.Release()
 			} else {
 				err = fmt.Errorf("column %s of %s is no long", offset, t.Store.URL())

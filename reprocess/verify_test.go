@@ -73,3 +73,36 @@ func TestVerifyOfALaterPartition(t *testing.T) {
 		t.Errorf("with the partition: %+v %v", c, err)
 	}
 }
+
+// Strings that are no UTF-8, as names of headers may be, are compared by their bytes.
+func TestVerifyOfStringsThatAreNoText(t *testing.T) {
+	put := func(r *rig, header string) {
+		b := record.NewBuilder(record.None)
+		b.Append(1, nil, []byte(`{"n":1}`), []record.Header{{Key: []byte(header), Value: []byte("v")}})
+		raw, err := b.Build(0)
+		if err == nil {
+			_, err = r.log.Append(t.Context(), record.TopicPartition{Topic: topic}, raw)
+		}
+		if err == nil {
+			err = r.tier()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := newRig(t)
+	put(r, "h\xff")
+	j := r.open(r.config(reprocess.Spec{}))
+	if err := j.Run(t.Context(), reprocess.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := j.Verify(t.Context(), r.live, nil); err != nil || !c.Same() || c.Rows != 1 {
+		t.Errorf("a copy: %s, %v", c, err)
+	}
+	other := newRig(t)
+	put(other, "h\xfe")
+	c, err := j.Verify(t.Context(), other.live, nil)
+	if err != nil || c.Same() || c.Columns["_headers"] != 1 || !strings.Contains(c.String(), `\udcfe`) {
+		t.Errorf("another byte: %s, %v", c, err)
+	}
+}
