@@ -10,7 +10,9 @@
 //	{"topics": ["orders", "payments"], "where": "amount > 100", "order": "time", "maxRate": "20MB"}
 //
 // Every batch bears application metadata, {"token": ..., "side": "lake" or "log"}: the token names the place behind
-// the batch, and "from": "token:..." goes on there. The order and the completeness of a stream are those of
+// the batch, and "from": "token:..." goes on there. Offsets that neither table nor log has, and that a read goes on behind
+// (skipMissing, or a gap policy of who filled the table), are in "gaps" of the batch that they lie before, or of one
+// without rows at the end: [{"topic": ..., "partition": 0, "from": 20, "to": 40, "reason": "lost: ..."}]. The order and the completeness of a stream are those of
 // reader.Cursor (I4); there is one endpoint, because a stream has an order.
 //
 // Errors are gRPC's: NotFound for a topic, InvalidArgument for a request, OutOfRange for an offset beyond the end,
@@ -81,6 +83,8 @@ func (c Command) topics() []string {
 type Metadata struct {
 	Token string `json:"token"`
 	Side  string `json:"side"` // lake or log
+	// Gaps are offsets without a row that lie before the end of the batch: those that are lost, or all with "gaps": true.
+	Gaps []reader.TopicGap `json:"gaps,omitempty"`
 }
 
 // Server is a running Flight server.

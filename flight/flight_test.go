@@ -98,8 +98,13 @@ func (r *rig) put(b *record.Builder) {
 
 func (r *rig) tier() {
 	r.t.Helper()
+	r.tierWith(tiering.GapFail)
+}
+
+func (r *rig) tierWith(onGap tiering.GapPolicy) {
+	r.t.Helper()
 	tr, err := tiering.Open(r.t.Context(), tiering.Config{Source: r.log, Topic: "events", Table: r.table, Format: tiering.FormatJSON,
-		UntilEnd: true, DeadLetters: r.table /* none of these records is bad */})
+		UntilEnd: true, OnGap: onGap, DeadLetters: r.table /* none of these records is bad */})
 	if err == nil {
 		err = tr.Run(r.t.Context())
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/flight"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/arrow/memory"
@@ -110,14 +111,14 @@ func (s *Server) info(ctx context.Context, d *flight.FlightDescriptor, c Command
 }
 
 func (s *Server) schema(ctx context.Context, c Command) (*arrow.Schema, error) {
-	cursor, err := s.open(ctx, c)
+	cursor, err := s.open(ctx, c, &reader.Gaps{})
 	if err != nil {
 		return nil, err
 	}
 	return cursor.Schema(), cursor.Close()
 }
 
-func (s *Server) open(ctx context.Context, c Command) (reader.Read, error) {
+func (s *Server) open(ctx context.Context, c Command, gaps *reader.Gaps) (reader.Read, error) {
 	if err := broker.Shown(c.topics()...); err != nil {
 		return nil, err
 	}
@@ -126,6 +127,7 @@ func (s *Server) open(ctx context.Context, c Command) (reader.Read, error) {
 			cfg.Table = t
 		}
 		cfg.Source = s.cfg.Engine
+		cfg.OnGap = func(g reader.Gap) { gaps.Add(topic, g) }
 	})
 }
 
@@ -150,35 +152,56 @@ func (s *Server) stream(t *flight.Ticket, out flight.FlightService_DoGetServer) 
 	if err != nil {
 		return statusOf(err)
 	}
-	cursor, err := s.open(out.Context(), c)
+	gaps := &reader.Gaps{All: c.Gaps}
+	cursor, err := s.open(out.Context(), c, gaps)
 	if err != nil {
 		return statusOf(err)
 	}
-	return statusOf(errors.Join(copyBatches(out, cursor), cursor.Close()))
+	return statusOf(errors.Join(copyBatches(out, cursor, gaps), cursor.Close()))
 }
 
-func copyBatches(out flight.FlightService_DoGetServer, cursor reader.Read) error {
+func copyBatches(out flight.FlightService_DoGetServer, cursor reader.Read, gaps *reader.Gaps) error {
 	w := flight.NewRecordWriter(out, ipc.WithSchema(cursor.Schema()), ipc.WithAllocator(memory.DefaultAllocator))
 	for {
 		rb, err := cursor.Next(out.Context())
+		told := gaps.Take()
 		if errors.Is(err, io.EOF) {
+			if len(told) > 0 {
+				if err := write(w, empty(cursor.Schema()), cursor, told); err != nil {
+					return err
+				}
+			}
 			return w.Close() // which sends the schema if there was no batch
 		}
 		if err != nil {
 			return err // without Close: a client must not take this for the end
 		}
-		m := Metadata{Token: cursor.Token(), Side: "log"}
-		if cursor.InLake() {
-			m.Side = "lake"
-		}
-		meta, err := json.Marshal(m)
-		if err != nil {
+		if err := write(w, rb, cursor, told); err != nil {
 			return err
 		}
-		if err := w.WriteWithAppMetadata(rb, meta); err != nil {
-			return fmt.Errorf("send a batch: %w", err)
-		}
 	}
+}
+
+func write(w *flight.Writer, rb arrow.RecordBatch, cursor reader.Read, told []reader.TopicGap) error {
+	m := Metadata{Token: cursor.Token(), Side: "log", Gaps: told}
+	if cursor.InLake() {
+		m.Side = "lake"
+	}
+	meta, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	if err := w.WriteWithAppMetadata(rb, meta); err != nil {
+		return fmt.Errorf("send a batch: %w", err)
+	}
+	return nil
+}
+
+// empty is a batch without rows, which bears metadata.
+func empty(schema *arrow.Schema) arrow.RecordBatch {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	defer b.Release()
+	return b.NewRecordBatch()
 }
 
 // statusOf gives errors the codes that clients tell them apart by.

@@ -74,9 +74,10 @@ type Config struct {
 
 // Gap is a run of offsets [From, To) of one partition that have no row.
 type Gap struct {
-	Partition int32
-	From, To  record.Offset
-	Reason    string // GapLake, GapLog, GapUndecodable, GapFiltered or GapLost
+	Partition int32         `json:"partition"`
+	From      record.Offset `json:"from"`
+	To        record.Offset `json:"to"`
+	Reason    string        `json:"reason"` // GapLake, GapLog, GapUndecodable, GapFiltered or GapLost
 }
 
 // Reasons of a Gap.

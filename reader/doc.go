@@ -42,6 +42,7 @@
 //	latest.go    the newest record of each key, then the changes; newest.go finds them, with files where memory ends
 //	topics.go    several streams as one; widen.go puts their columns together
 //	bytime.go    all partitions in the order of time
+//	gaps.go      offsets without a row, for who tells them to others
 //	ndjson.go    rows as JSON lines; csv.go as CSV and as raw values
 //	history.go   re-batched lake rows for the Kafka protocol server
 //	stream.go    one consumer's scan of a partition, kept open between its fetches

@@ -22,6 +22,7 @@ type Request struct {
 	Limit       int64    `json:"limit,omitempty"`   // rows at most; 0: no limit
 	Follow      bool     `json:"follow,omitempty"`
 	SkipMissing bool     `json:"skipMissing,omitempty"`
+	Gaps        bool     `json:"gaps,omitempty"` // for the face: all offsets without a row are told, not only those that are lost
 }
 
 // ErrBadRequest is wrapped by errors about a Request that makes no sense.

@@ -10,7 +10,10 @@
 //
 // A stream of records takes from, until, partition, columns, limit and follow, as the flags of `ledgerlake read`
 // do, and is as true as reader.Cursor (I4). It ends with the trailers Ledgerlake-Token, which names the place to
-// go on from, and Ledgerlake-Error when it could not be finished; a client that sees neither was cut off. As
+// go on from, and Ledgerlake-Error when it could not be finished; a client that sees neither was cut off. The trailer
+// Ledgerlake-Lost is the number of offsets before the end that neither table nor log has, and is not there when there are
+// none. With gaps=true each run of offsets without a row is a line before the rows of its batch,
+// {"_gap":{"topic":...,"partition":0,"from":20,"to":40,"reason":"lost: ..."}}, whatever the reason. As
 // server-sent events every batch carries its token as event id, so that a browser that lost its connection goes on
 // where it was.
 //

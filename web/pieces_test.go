@@ -71,7 +71,7 @@ func TestLargeBatchGoesOutInPieces(t *testing.T) {
 				b.Append(strings.Repeat("x", size))
 			}
 		}
-		if err := copyRows(t.Context(), read, out, &gaps{}, events); err != nil {
+		if err := copyRows(t.Context(), read, out, &reader.Gaps{}, events); err != nil {
 			t.Fatal(err)
 		}
 		if most := 2 * rowsPiece; to.largest > most || to.count < rows*size/most {

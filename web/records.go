@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +11,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -23,6 +23,7 @@ import (
 const (
 	trailerToken = "Ledgerlake-Token"
 	trailerError = "Ledgerlake-Error"
+	trailerLost  = "Ledgerlake-Lost"
 	// keepAlive is how often a quiet event stream says that it is there.
 	keepAlive = 10 * time.Second
 	// rowsPiece is about how many bytes of rows are made before they go out: a batch may be large, and become larger as text.
@@ -51,20 +52,20 @@ func (s *Server) records(w http.ResponseWriter, r *http.Request) {
 		fail(w, statusOf(err), err)
 		return
 	}
-	var gaps gaps
+	gaps := reader.Gaps{All: events || want.Gaps}
 	c, err := want.Open(r.Context(), topics, func(topic string, cfg *reader.Config) {
 		if t, ok := s.cfg.Table(topic); ok {
 			cfg.Table = t
 		}
 		cfg.Source = s.cfg.Engine
-		cfg.OnGap = func(g reader.Gap) { gaps.add(topic, g) }
+		cfg.OnGap = func(g reader.Gap) { gaps.Add(topic, g) }
 	})
 	if err != nil {
 		fail(w, statusOf(err), err)
 		return
 	}
 	defer c.Close()
-	var out output = &lines{w: w}
+	var out output = &lines{w: w, gaps: want.Gaps}
 	if events {
 		out = &eventStream{w: w}
 	}
@@ -91,31 +92,6 @@ func statusOf(err error) int {
 		return http.StatusBadRequest
 	}
 	return http.StatusInternalServerError
-}
-
-// gaps are those that were told and have not gone out. Streams of several topics tell them from goroutines of their own.
-type gaps struct {
-	mu   sync.Mutex
-	told []gap
-}
-
-type gap struct {
-	topic string
-	reader.Gap
-}
-
-func (g *gaps) add(topic string, one reader.Gap) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.told = append(g.told, gap{topic, one})
-}
-
-func (g *gaps) take() []gap {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	told := g.told
-	g.told = nil
-	return told
 }
 
 // request reads the topics and the parameters of a stream. Unknown ones are refused: a typing mistake must not give other
@@ -162,8 +138,10 @@ func request(r *http.Request, events bool) (want reader.Request, topics []string
 			want.Follow, err = strconv.ParseBool(v)
 		case "skip-missing":
 			want.SkipMissing, err = strconv.ParseBool(v)
+		case "gaps":
+			want.Gaps, err = strconv.ParseBool(v)
 		default:
-			err = errors.New("no such parameter: want from, until, partition, columns, where, order, max-rate, limit, follow or skip-missing")
+			err = errors.New("no such parameter: want from, until, partition, columns, where, order, max-rate, limit, follow, skip-missing or gaps")
 		}
 		if err != nil {
 			return want, nil, fmt.Errorf("parameter %s=%s: %w", name, v, err)
@@ -196,13 +174,13 @@ type output interface {
 	begin()
 	// rows writes and flushes some. The token is empty where more of their batch come.
 	rows(ndjson []byte, inLake bool, token string) error
-	gap(g gap) error
+	gap(g reader.TopicGap) error
 	alive() error
 	end(token string, err error)
 }
 
 // copyRows streams until the end, an error, or the client's leave.
-func copyRows(ctx context.Context, c reader.Read, out output, gaps *gaps, events bool) error {
+func copyRows(ctx context.Context, c reader.Read, out output, gaps *reader.Gaps, events bool) error {
 	var buf []byte
 	for {
 		wait, cancel := ctx, context.CancelFunc(func() {})
@@ -212,7 +190,7 @@ func copyRows(ctx context.Context, c reader.Read, out output, gaps *gaps, events
 		rb, err := c.Next(wait)
 		quiet := errors.Is(err, context.DeadlineExceeded) && wait.Err() != nil && ctx.Err() == nil
 		cancel()
-		for _, g := range gaps.take() {
+		for _, g := range gaps.Take() {
 			if err := out.gap(g); err != nil {
 				return err
 			}
@@ -250,14 +228,19 @@ func copyBatch(buf []byte, rb arrow.RecordBatch, c reader.Read, out output) (_ [
 	return buf, nil
 }
 
-// lines is NDJSON: rows only, and the place to go on from in the trailer.
-type lines struct{ w http.ResponseWriter }
+// lines is NDJSON: rows, and gaps where they are asked for. In the trailers are the place to go on from, and how many
+// offsets are lost.
+type lines struct {
+	w    http.ResponseWriter
+	gaps bool
+	lost int64
+}
 
 func (l *lines) begin() {
 	h := l.w.Header()
 	h.Set("Content-Type", "application/x-ndjson")
 	h.Set("Cache-Control", "no-store")
-	h.Set("Trailer", trailerToken+", "+trailerError)
+	h.Set("Trailer", strings.Join([]string{trailerToken, trailerError, trailerLost}, ", "))
 }
 
 func (l *lines) rows(ndjson []byte, _ bool, _ string) error {
@@ -267,10 +250,27 @@ func (l *lines) rows(ndjson []byte, _ bool, _ string) error {
 	return http.NewResponseController(l.w).Flush()
 }
 
-func (l *lines) gap(gap) error { return nil } // offsets in the rows show it
-func (l *lines) alive() error  { return nil }
+// gap goes out with the rows behind it, as a line of its own.
+func (l *lines) gap(g reader.TopicGap) error {
+	if g.Reason == reader.GapLost {
+		l.lost += int64(g.To - g.From)
+	}
+	if !l.gaps {
+		return nil
+	}
+	raw, err := json.Marshal(map[string]reader.TopicGap{"_gap": g})
+	if err == nil {
+		_, err = l.w.Write(append(raw, '\n'))
+	}
+	return err
+}
+
+func (l *lines) alive() error { return nil }
 
 func (l *lines) end(token string, err error) {
+	if l.lost > 0 {
+		l.w.Header().Set(trailerLost, strconv.FormatInt(l.lost, 10))
+	}
 	if err != nil {
 		l.w.Header().Set(trailerError, strings.Map(printable, err.Error()))
 		if _, widened := errors.AsType[*reader.WidenedError](err); widened {
@@ -329,9 +329,10 @@ func (e *eventStream) rows(ndjson []byte, inLake bool, token string) error {
 	return e.send()
 }
 
-func (e *eventStream) gap(g gap) error {
-	fmt.Fprintf(&e.buf, "event: gap\ndata: {\"topic\":%q,\"partition\":%d,\"from\":%d,\"to\":%d,\"reason\":%q}\n\n", g.topic, g.Partition, g.From, g.To, g.Reason)
-	return nil // goes out with the rows behind it
+func (e *eventStream) gap(g reader.TopicGap) error {
+	raw, err := json.Marshal(g)
+	fmt.Fprintf(&e.buf, "event: gap\ndata: %s\n\n", raw)
+	return err // goes out with the rows behind it
 }
 
 func (e *eventStream) alive() error {
