@@ -23,8 +23,9 @@ const keepBlock = 1 << 20
 
 // Shape is what Scan tells of one record.
 type Shape struct {
-	Delta  int32 // offset in the batch
-	HasKey bool  // the key is not null
+	Delta     int32 // offset in the batch
+	HasKey    bool  // the key is not null
+	Timestamp int64 // ms; the batch's where the broker stamped that
 }
 
 // Pools of what a Scan uses; see the note at the pools of compressors.
@@ -160,7 +161,7 @@ func scanPlain(b Batch, visit func(Shape) error) error {
 		return err
 	}
 	for it.Next() {
-		if err := visit(Shape{Delta: int32(it.rec.Offset - b.BaseOffset), HasKey: it.rec.Key != nil}); err != nil {
+		if err := visit(Shape{Delta: int32(it.rec.Offset - b.BaseOffset), HasKey: it.rec.Key != nil, Timestamp: it.rec.Timestamp}); err != nil {
 			return err
 		}
 	}

@@ -24,7 +24,7 @@ func iterateAll(b Batch, limit int) (out []Shape, err error) {
 	}
 	for it.Next() {
 		r := it.Record()
-		out = append(out, Shape{Delta: int32(r.Offset - b.BaseOffset), HasKey: r.Key != nil})
+		out = append(out, Shape{Delta: int32(r.Offset - b.BaseOffset), HasKey: r.Key != nil, Timestamp: r.Timestamp})
 	}
 	return out, it.Err()
 }

@@ -146,8 +146,12 @@ func (s *scan) record(left int32) (shape Shape, err error) {
 	if size < 1 || !s.w.skip(1) { // attributes
 		return shape, s.bad(1, size, "record length")
 	}
-	if _, ok := s.w.varlong(); !ok {
+	timeDelta, ok := s.w.varlong()
+	if !ok {
 		return shape, s.bad(0, 0, "timestamp delta")
+	}
+	if shape.Timestamp = s.h.BaseTimestamp + timeDelta; s.h.LogAppendTime() {
+		shape.Timestamp = s.h.MaxTimestamp
 	}
 	delta, ok := s.w.varint()
 	if !ok || delta <= s.delta || delta > int64(s.h.LastOffsetDelta) {

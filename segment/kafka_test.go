@@ -41,7 +41,7 @@ func TestKafkaSegment(t *testing.T) {
 		if it.Err() != nil {
 			t.Fatal(it.Err())
 		}
-		if o, ok, err := r.OffsetForTime(batch.MaxTimestamp, batch.BaseOffset); err != nil || !ok || o > batch.LastOffset() {
+		if o, ok, err := r.OffsetForTime(batch.MaxTimestamp, batch.BaseOffset, nil); err != nil || !ok || o > batch.LastOffset() {
 			t.Fatalf("time %d: offset %d, %v, %v", batch.MaxTimestamp, o, ok, err)
 		}
 		b = b[batch.Size():]

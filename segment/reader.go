@@ -129,9 +129,21 @@ func (r *Reader) walk(pos int64, stop func(record.BatchHeader) bool) (int64, rec
 	return 0, record.BatchHeader{}, io.EOF
 }
 
+// Finder gives the first record of a batch at or after both an offset and a time in ms; -1 where there is none. A caller that
+// bounds what look-ups hold has one of its own (I8).
+type Finder func(b record.Batch, from record.Offset, ms int64) (record.Offset, error)
+
+func findFirst(b record.Batch, from record.Offset, ms int64) (record.Offset, error) {
+	o, _, err := record.FirstAt(b, from, ms)
+	return o, err
+}
+
 // OffsetForTime gives the offset of the first record whose timestamp is at or after ms; false when there is
-// none. Offsets below from are not looked at.
-func (r *Reader) OffsetForTime(ms int64, from record.Offset) (record.Offset, bool, error) {
+// none. Offsets below from are not looked at. find looks into batches; nil for record.FirstAt.
+func (r *Reader) OffsetForTime(ms int64, from record.Offset, find Finder) (record.Offset, bool, error) {
+	if find == nil {
+		find = findFirst
+	}
 	rel, err := r.look.below(ms)
 	if err != nil {
 		return 0, false, err
@@ -150,7 +162,7 @@ func (r *Reader) OffsetForTime(ms int64, from record.Offset) (record.Offset, boo
 		if err != nil {
 			return 0, false, err
 		}
-		o, ok, err := r.inBatch(pos, h, ms, from)
+		o, ok, err := r.inBatch(pos, h, ms, from, find)
 		if ok || err != nil {
 			return o, ok, err
 		}
@@ -158,7 +170,7 @@ func (r *Reader) OffsetForTime(ms int64, from record.Offset) (record.Offset, boo
 	}
 }
 
-func (r *Reader) inBatch(pos int64, h record.BatchHeader, ms int64, from record.Offset) (record.Offset, bool, error) {
+func (r *Reader) inBatch(pos int64, h record.BatchHeader, ms int64, from record.Offset, find Finder) (record.Offset, bool, error) {
 	raw := make([]byte, h.Size())
 	if _, err := r.log.ReadAt(raw, pos); err != nil {
 		return 0, false, fmt.Errorf("read segment: %w", noEOF(err))
@@ -167,16 +179,11 @@ func (r *Reader) inBatch(pos int64, h record.BatchHeader, ms int64, from record.
 	if err := b.VerifyCRC(); err != nil {
 		return 0, false, r.damage(pos, err)
 	}
-	var it record.Iterator
-	if err := it.Reset(b); err != nil {
+	o, err := find(b, from, ms)
+	if errors.Is(err, record.ErrCorrupt) {
 		return max(h.BaseOffset, from), true, nil // cannot be told apart; the reader will say what is wrong
 	}
-	for it.Next() {
-		if rec := it.Record(); rec.Timestamp >= ms && rec.Offset >= from {
-			return rec.Offset, true, nil
-		}
-	}
-	return 0, false, nil
+	return o, o >= 0, err
 }
 
 func (r *Reader) damage(pos int64, err error) error {

@@ -129,7 +129,7 @@ func checkTimes(t *testing.T, r *Reader, batches []kept, seed uint64) {
 				break
 			}
 		}
-		if got, ok, err := r.OffsetForTime(ms, 0); err != nil || ok != found || got != want {
+		if got, ok, err := r.OffsetForTime(ms, 0, nil); err != nil || ok != found || got != want {
 			t.Fatalf("seed %d: time %d: offset %d %v, want %d %v, %v", seed, ms, got, ok, want, found, err)
 		}
 	}
@@ -438,7 +438,7 @@ func FuzzVerify(f *testing.F) {
 			t.Fatal(err)
 		}
 		_, _ = r.Read(1, 100)
-		_, _, _ = r.OffsetForTime(5, 0)
+		_, _, _ = r.OffsetForTime(5, 0, nil)
 		info, _, err := Recover(m, "/", 0)
 		if err != nil || info.Size > int64(len(log)) {
 			t.Fatalf("recover: %+v %v", info, err)

@@ -319,6 +319,19 @@ func (l *Log) OffsetForTime(ctx context.Context, tp record.TopicPartition, ms in
 	}
 }
 
+// finder looks into one batch, in memory that all who look into batches share (I8).
+func (l *Log) finder(ctx context.Context) segment.Finder {
+	return func(b record.Batch, from record.Offset, ms int64) (record.Offset, error) {
+		need := min(b.ScanMemory(), l.cfg.ValidateMemory)
+		if err := l.validating.Acquire(ctx, need); err != nil {
+			return -1, err
+		}
+		defer l.validating.Release(need)
+		o, _, err := record.FirstAt(b, from, ms)
+		return o, err
+	}
+}
+
 func (p *partition) offsetForTime(ctx context.Context, ms int64) (record.Offset, error) {
 	p.mu.Lock()
 	start, end := p.start, p.end
@@ -339,7 +352,7 @@ func (p *partition) offsetForTime(ctx context.Context, ms int64) (record.Offset,
 		if err != nil || v.r == nil {
 			return end, err
 		}
-		o, ok, err := v.r.OffsetForTime(ms, from)
+		o, ok, err := v.r.OffsetForTime(ms, from, p.log.finder(ctx))
 		p.log.done(v)
 		if err != nil {
 			return 0, err

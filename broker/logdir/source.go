@@ -197,7 +197,7 @@ func (s *Source) OffsetForTime(_ context.Context, tp record.TopicPartition, ms i
 		if err != nil {
 			return 0, err
 		}
-		o, ok, err := r.OffsetForTime(ms, p.bounds.Start)
+		o, ok, err := r.OffsetForTime(ms, p.bounds.Start, nil)
 		if err = errors.Join(err, r.Close()); err != nil {
 			return 0, err
 		}

@@ -79,7 +79,7 @@ func (u *upstreamConn) offsetInLake(ctx context.Context, k sessionKey, at int64,
 	if err != nil {
 		return wrapHistory(err)
 	}
-	first, ms, err := firstAtTime(raw, o, at)
+	first, ms, err := u.g.s.firstAtTime(ctx, raw, o, at)
 	if err != nil || first < 0 {
 		return wrapHistory(err)
 	}
