@@ -19,11 +19,17 @@ import (
 // behind it, and those that it needs are gone.
 var ErrStateCompacted = errors.New("the records of the state were compacted away while it was read, since newer ones have come: read again, or follow, which gives the newer ones too")
 
+// ErrNoValues means that LatestByKey was asked to leave out deleted keys of a table that keeps columns of the values alone: a
+// value without these columns is there as a tombstone is.
+var ErrNoValues = errors.New("the table has no column of whole values, so a key that was deleted looks like one whose columns are null: keep the deleted ones too " +
+	"(--tombstones), and say which rows these are, if any (--where \"COLUMN IS NOT NULL\")")
+
 // LatestByKeyConfig are the settings of a read of the newest value of each key.
 type LatestByKeyConfig struct {
 	Config // Until says as of where; with Follow the later records come behind the state, all of them
 
-	// KeepTombstones gives keys whose newest record has no value too; else they are left out, as they are deleted.
+	// KeepTombstones gives keys whose newest record has no value too; else they are left out, as they are deleted. It must be
+	// set for a table without a value column (ErrNoValues). Where looks at the newest rows alone, so it may leave them out.
 	KeepTombstones bool
 	// Memory bounds what the keys take before they go to files; default 256 MiB. A bit an offset comes on top.
 	Memory int64
@@ -61,6 +67,9 @@ type LatestByKey struct {
 func OpenLatestByKey(ctx context.Context, cfg LatestByKeyConfig) (l *LatestByKey, err error) {
 	if cfg.MaxRows != 0 {
 		return nil, errors.New("latest by key: MaxRows would leave out keys at random; use Where")
+	}
+	if cfg.names().Value == "" && !cfg.KeepTombstones {
+		return nil, fmt.Errorf("latest by key: %w", ErrNoValues)
 	}
 	if cfg.Memory == 0 {
 		cfg.Memory = 256 << 20
@@ -230,8 +239,7 @@ func (l *LatestByKey) choose(rb arrow.RecordBatch) ([]bool, error) {
 			continue
 		}
 		l.given++
-		deleted := l.value >= 0 && rb.Column(l.value).IsNull(i) && !l.cfg.KeepTombstones
-		keep[i] = !deleted
+		keep[i] = l.cfg.KeepTombstones || rb.Column(l.value).IsValid(i)
 	}
 	return keep, nil
 }

@@ -105,7 +105,7 @@ a --token covers all of them.`,
 	f.BoolVar(&r.showToken, "token", false, "print a resume token on standard error at the end")
 	f.BoolVar(&r.plan, "plan", false, "show where each partition starts, leaves the table and ends, and the files and row groups in between; read nothing")
 	f.BoolVar(&r.latest, "latest-by-key", false, "the newest record of each key alone, as of --until; with --follow then every later record")
-	f.BoolVar(&r.tombstones, "tombstones", false, "with --latest-by-key: also keys whose newest record has no value")
+	f.BoolVar(&r.tombstones, "tombstones", false, "with --latest-by-key: also keys whose newest record has no value; needed for a table without a column of whole values, where --where \"COLUMN IS NOT NULL\" leaves the deleted ones out")
 	f.StringVar(&r.order, "order", "", "time: all partitions as one stream in the order of their records' times; default: each partition in the order of its offsets")
 	f.StringVar(&r.maxRate, "max-rate", "", "read no more than this a second: 10000 (records), 20MB, or both with a comma")
 	r.travel.register(f)

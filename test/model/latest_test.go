@@ -12,6 +12,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/reader"
 	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/table"
 )
 
 // keyed appends records with few keys to all partitions; some have no value, some no key.
@@ -163,5 +164,43 @@ func TestLatestByKeyFollows(t *testing.T) {
 	wantRun(t, later, 0, 5)
 	if state != alive || !l.Live() {
 		t.Errorf("%d rows of the state, want %d; live: %v", state, alive, l.Live())
+	}
+}
+
+// A table that keeps columns of the values alone does not say which keys are deleted: it is not read as if none was, and
+// a filter says which they are.
+func TestLatestByKeyWithoutValues(t *testing.T) {
+	w := newWorld(t, rand.New(rand.NewPCG(6, 6)))
+	newest := map[string]string{}
+	w.keyed(30, newest)
+	w.tierWith(0)
+	columns, err := table.Open(t.Context(), w.store, table.Config{Names: table.Names{Partition: "_partition", Offset: "_offset", Key: "_key"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer columns.Close()
+	cfg := reader.LatestByKeyConfig{Config: reader.Config{Table: columns, Topic: topic, Columns: []string{"n"}}}
+	if _, err := reader.OpenLatestByKey(t.Context(), cfg); !errors.Is(err, reader.ErrNoValues) {
+		t.Fatalf("deleted keys are left out of a table that does not tell them: %v", err)
+	}
+	alive := 0
+	for _, v := range newest {
+		if v != "" {
+			alive++
+		}
+	}
+	cfg.KeepTombstones = true
+	for where, want := range map[string]int{"": len(newest), "n IS NOT NULL": alive} {
+		cfg.Where = where
+		l, err := reader.OpenLatestByKey(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rows := countRows(t, l.Next); rows != int64(want) {
+			t.Errorf("where %q: %d rows, want %d of %d keys", where, rows, want, len(newest))
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
