@@ -80,6 +80,11 @@ func (s *Server) fetchAll(r *request, req *kmsg.FetchRequest, resp *kmsg.FetchRe
 		}
 		defer leave()
 	}
+	return s.fetchSides(r, slots, opts)
+}
+
+// fetchSides asks the history for what lies below the log's start, and the Log for the rest.
+func (s *Server) fetchSides(r *request, slots []*fetchSlot, opts broker.FetchOptions) error {
 	slots, used, err := s.fetchHistory(r, slots, opts.MaxBytes)
 	if err != nil {
 		return err

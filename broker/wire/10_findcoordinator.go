@@ -12,7 +12,8 @@ import (
 //
 // This node coordinates every group and every transactional id (type 1). Where the Log takes no transactions the
 // refusal is left to InitProducerId, because librdkafka asks for the coordinator again and again whatever the
-// error, but reports that of InitProducerId. Share groups (type 2) are refused with INVALID_REQUEST.
+// error, but reports that of InitProducerId. Where the state of share groups is kept (type 2) is for
+// brokers to ask, and is refused with INVALID_REQUEST.
 func apiFindCoordinator() api {
 	return api{key: 10, name: "FindCoordinator", min: 0, max: 6, handle: (*Server).findCoordinator}
 }

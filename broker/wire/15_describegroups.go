@@ -45,7 +45,7 @@ func (c *coordinator) describe(name string, version int16) kmsg.DescribeGroupsRe
 	out.Group = name
 	g := c.groups[name]
 	if g == nil {
-		if c.consumers[name] != nil {
+		if c.consumers[name] != nil || c.isShare(name) {
 			out.State = string(stateDead)
 			out.ErrorCode, out.ErrorMessage = codeGroupIDNotFound, msgOf(errors.New("the group is not a classic one"))
 			return out
@@ -94,6 +94,11 @@ func (c *coordinator) describedBytes(name string) int {
 	if g := c.consumers[name]; g != nil {
 		for _, m := range g.members {
 			n += m.weight + 64*int64(len(m.has)+len(m.target))
+		}
+	}
+	if g := c.shares[name]; g != nil {
+		for _, m := range g.members {
+			n += m.weight + 32*int64(len(m.has))
 		}
 	}
 	return int(n)

@@ -12,7 +12,7 @@ import (
 
 // ListGroups, key 16, versions 0 to 5 (filter by state from 4, by type from 5).
 //
-// Lists groups that the client may describe, or all when it may describe the cluster: groups with members, of both protocols, and groups with positions only.
+// Lists groups that the client may describe, or all when it may describe the cluster: groups with members, of every kind, and groups with positions only.
 func apiListGroups() api {
 	return api{key: 16, name: "ListGroups", min: 0, max: 5, handle: (*Server).listGroups}
 }
@@ -56,6 +56,16 @@ func (c *coordinator) list() []kmsg.ListGroupsResponseGroup {
 	for name, g := range c.consumers {
 		add(name, "consumer", g.state())
 		out[len(out)-1].GroupType = "consumer"
+	}
+	for name := range c.shares {
+		add(name, kindShare, stateStable)
+		out[len(out)-1].GroupType = kindShare
+	}
+	for _, name := range c.shared.names() {
+		if c.shares[name] == nil {
+			add(name, kindShare, stateEmpty)
+			out[len(out)-1].GroupType = kindShare
+		}
 	}
 	for _, name := range stored {
 		g := c.groups[name]

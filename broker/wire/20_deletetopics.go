@@ -8,7 +8,7 @@ import (
 
 // DeleteTopics, key 20, versions 1 to 6 (by id from 6).
 //
-// Removes the topic, its records and the positions of groups in it.
+// Removes the topic, its records and the positions of groups of every kind in it.
 func apiDeleteTopics() api {
 	return api{key: 20, name: "DeleteTopics", min: 1, max: 6, handle: (*Server).deleteTopics}
 }
@@ -40,7 +40,10 @@ func (s *Server) deleteTopic(name string) error {
 	if internalTopic(name) {
 		return errInternalTopic
 	}
-	err := s.log.DeleteTopic(s.hardCtx, name)
+	in, err := s.topics.get(s.hardCtx, name)
+	if err == nil {
+		err = s.log.DeleteTopic(s.hardCtx, name)
+	}
 	s.topics.invalidate()
 	if err != nil {
 		return err
@@ -48,6 +51,9 @@ func (s *Server) deleteTopic(name string) error {
 	s.lg.Info("topic deleted", "topic", name)
 	if err := s.offsets.forgetTopic(s.hardCtx, name); err != nil {
 		s.lg.Error("forget the positions in a deleted topic", "topic", name, "err", err)
+	}
+	if err := s.shares.forgetTopic(s.hardCtx, in.ID); err != nil {
+		s.lg.Error("forget what share groups know of a deleted topic", "topic", name, "err", err)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 
 // DeleteGroups, key 42, versions 0 to 3.
 //
-// Removes the positions of a group without members. A group with members is NON_EMPTY_GROUP.
+// Removes the positions of a group without members, and what a share group knows. A group with members is NON_EMPTY_GROUP.
 func apiDeleteGroups() api {
 	return api{key: 42, name: "DeleteGroups", min: 0, max: 3, handle: (*Server).deleteGroups}
 }
@@ -26,7 +26,8 @@ func (s *Server) deleteGroups(r *request) (kmsg.Response, error) {
 		if err != nil {
 			g.ErrorCode = codeOf(err)
 		} else if g.ErrorCode, err = s.groups.mayDelete(name); err == nil {
-			if err = s.offsets.forget(s.hardCtx, name); err != nil {
+			err = errors.Join(s.offsets.forget(s.hardCtx, name), s.shares.forget(s.hardCtx, name, func(shareKey) bool { return true }))
+			if err != nil {
 				g.ErrorCode = codeCoordinatorNotAvailable
 				s.lg.Error("delete group", "group", name, "err", err)
 			} else {
@@ -46,7 +47,7 @@ func (c *coordinator) mayDelete(name string) (int16, error) {
 	switch {
 	case c.memberCount(name) > 0:
 		return codeNonEmptyGroup, errors.New("the group has members")
-	case g == nil && !c.offsets.has(name):
+	case g == nil && !c.offsets.has(name) && !c.shared.has(name):
 		return codeGroupIDNotFound, fmt.Errorf("there is no group %q", name)
 	}
 	return codeNone, nil

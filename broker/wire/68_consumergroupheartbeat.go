@@ -117,6 +117,9 @@ func (c *coordinator) consumerHeartbeat(hb *heartbeatRequest, all map[string]bro
 	if c.closed {
 		return codeCoordinatorNotAvailable, errors.New("the server closes")
 	}
+	if c.isShare(hb.Group) {
+		return codeGroupIDNotFound, errors.New("the group is a share group")
+	}
 	if old := c.groups[hb.Group]; old != nil {
 		if len(old.members) > 0 || len(old.pending) > 0 {
 			return codeGroupIDNotFound, errors.New("the group is a classic one and has members")

@@ -77,7 +77,11 @@ const (
 	codeStaleMemberEpoch         int16 = 113
 	codeUnsupportedEndpoint      int16 = 115
 	codeTxnAbortable             int16 = 120
+	codeInvalidRecordState       int16 = 121
+	codeShareSessionNotFound     int16 = 122
+	codeInvalidShareSessionEpoch int16 = 123
 	codeInvalidRegex             int16 = 128
+	codeShareSessionLimit        int16 = 133
 )
 
 // errInternalTopic is for changes of topics that belong to the server.

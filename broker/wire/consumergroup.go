@@ -88,7 +88,7 @@ func (s partitionSet) meets(o partitionSet) bool {
 }
 
 func (c *coordinator) newConsumerGroup(name string) *consumerGroup {
-	if len(c.groups)+len(c.consumers) >= maxGroups || !c.kept.take(groupCost(name)) {
+	if c.full() || !c.kept.take(groupCost(name)) {
 		return nil
 	}
 	g := &consumerGroup{

@@ -30,10 +30,13 @@ type coordinator struct {
 	cfg   Config       // with its defaults
 	tuned *tunedGroups // nil: no group has settings of its own
 
+	shared *shareStore // what share groups know
+
 	mu        sync.Mutex
 	groups    map[string]*group         // of the classic protocol
-	consumers map[string]*consumerGroup // of the newer one; a name is in one of the two at most
-	given     int                       // pending ids of all groups
+	consumers map[string]*consumerGroup // of the newer one; a name is in one of the three at most
+	shares    map[string]*shareGroup
+	given     int // pending ids of all groups
 	closed    bool
 }
 
@@ -42,7 +45,7 @@ func newCoordinator(cfg Config, offsets *offsetStore, kept *held) *coordinator {
 		lg: cfg.Logger, offsets: offsets, kept: kept, joinDelay: cfg.GroupJoinDelay,
 		minSession: cfg.minSessionTimeout, maxSession: cfg.maxSessionTimeout,
 		cfg:    cfg,
-		groups: map[string]*group{}, consumers: map[string]*consumerGroup{},
+		groups: map[string]*group{}, consumers: map[string]*consumerGroup{}, shares: map[string]*shareGroup{}, shared: &shareStore{},
 	}
 }
 
@@ -54,6 +57,11 @@ func (c *coordinator) close() {
 	for _, g := range c.consumers {
 		for _, m := range g.members {
 			m.stopTimers()
+		}
+	}
+	for _, g := range c.shares {
+		for _, m := range g.members {
+			m.session.Stop()
 		}
 	}
 	for _, g := range c.groups {
@@ -76,7 +84,7 @@ func (c *coordinator) alive(name string) bool {
 	return c.memberCount(name) > 0
 }
 
-// memberCount counts the members of a group of either protocol.
+// memberCount counts the members of a group of any kind.
 func (c *coordinator) memberCount(name string) int {
 	if g := c.groups[name]; g != nil {
 		return len(g.members)
@@ -84,12 +92,18 @@ func (c *coordinator) memberCount(name string) int {
 	if g := c.consumers[name]; g != nil {
 		return len(g.members)
 	}
+	if g := c.shares[name]; g != nil {
+		return len(g.members)
+	}
 	return 0
 }
 
+// full says that there is no room for one more group.
+func (c *coordinator) full() bool { return len(c.groups)+len(c.consumers)+len(c.shares) >= maxGroups }
+
 // newGroup gives nil when there is no room for one more.
 func (c *coordinator) newGroup(name string) *group {
-	if len(c.groups)+len(c.consumers) >= maxGroups || !c.kept.take(groupCost(name)) {
+	if c.full() || !c.kept.take(groupCost(name)) {
 		return nil
 	}
 	g := &group{
@@ -180,7 +194,7 @@ func (c *coordinator) joinLocked(r joinRequest) (joinResult, *member, *group) {
 		return fail(codeInvalidSessionTimeout)
 	case r.protocolType == "" || len(r.protocols) == 0:
 		return fail(codeInconsistentProtocol)
-	case c.consumers[r.group] != nil: // one without members is not kept
+	case c.consumers[r.group] != nil, c.isShare(r.group): // one without members is not kept
 		return fail(codeInconsistentProtocol)
 	}
 	g := c.groups[r.group]
@@ -502,8 +516,11 @@ func (c *coordinator) mayCommit(groupName, id string, instance *string, generati
 	if c.closed {
 		return codeCoordinatorNotAvailable
 	}
-	if generation < 0 && c.memberCount(groupName) == 0 {
+	if generation < 0 && c.memberCount(groupName) == 0 && !c.isShare(groupName) {
 		return codeNone
+	}
+	if c.isShare(groupName) {
+		return codeGroupIDNotFound
 	}
 	if cg := c.consumers[groupName]; cg != nil {
 		return cg.check(id, generation)

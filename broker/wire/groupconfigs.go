@@ -25,12 +25,22 @@ const (
 	maxGroupNameBytes = 32 << 10
 )
 
-// groupConfig are the settings of one group of the newer protocol, in ms; 0 is the server's default. Its JSON is part
+// groupConfig are the settings of one group of the newer protocol or of a share group; times in ms, 0 is the server's default. Its JSON is part
 // of the format of SettingsTopic: never change, add.
 type groupConfig struct {
 	Session    int64 `json:"session_ms,omitempty"`
 	Heartbeat  int64 `json:"heartbeat_ms,omitempty"`
 	Assignment int64 `json:"assignment_ms,omitempty"` // least time between two assignments
+
+	// Of share groups.
+	ShareSession   int64  `json:"share_session_ms,omitempty"`
+	ShareHeartbeat int64  `json:"share_heartbeat_ms,omitempty"`
+	ShareLock      int64  `json:"share_lock_ms,omitempty"`
+	ShareAttempts  int64  `json:"share_attempts,omitempty"`
+	ShareLocks     int64  `json:"share_locks,omitempty"`
+	ShareReset     string `json:"share_reset,omitempty"`
+	ShareIsolation string `json:"share_isolation,omitempty"`
+	ShareNoRenew   bool   `json:"share_no_renew,omitempty"`
 }
 
 func (c groupConfig) session(cfg Config) time.Duration {
@@ -53,26 +63,35 @@ func (c groupConfig) check(cfg Config) error {
 		return fmt.Errorf("consumer.session.timeout.ms is %d and consumer.heartbeat.interval.ms %d: the first must be greater",
 			c.session(cfg).Milliseconds(), c.heartbeat(cfg).Milliseconds())
 	}
+	if c.shareSession(cfg) <= c.shareHeartbeat(cfg) {
+		return fmt.Errorf("share.session.timeout.ms is %d and share.heartbeat.interval.ms %d: the first must be greater",
+			c.shareSession(cfg).Milliseconds(), c.shareHeartbeat(cfg).Milliseconds())
+	}
 	return nil
+}
+
+// wholeNumber is a setting that is a whole number; 0 is the default.
+func wholeNumber(name, doc string, lo, hi, dflt int64, at func(*groupConfig) *int64) configOf[groupConfig] {
+	return configOf[groupConfig]{name, kmsg.ConfigTypeInt, doc,
+		func(c *groupConfig, v string) (err error) {
+			*at(c), err = parseLong(v, lo, hi)
+			return err
+		},
+		func(c *groupConfig) { *at(c) = 0 },
+		func(c groupConfig) (string, bool) {
+			if n := *at(&c); n != 0 {
+				return strconv.FormatInt(n, 10), false
+			}
+			return strconv.FormatInt(dflt, 10), true
+		}}
 }
 
 // groupConfigs is the list of the settings that are honoured.
 func groupConfigs(cfg Config) []configOf[groupConfig] {
 	millis := func(name, doc string, lo, hi, dflt time.Duration, at func(*groupConfig) *int64) configOf[groupConfig] {
-		return configOf[groupConfig]{name, kmsg.ConfigTypeInt, doc,
-			func(c *groupConfig, v string) (err error) {
-				*at(c), err = parseLong(v, lo.Milliseconds(), hi.Milliseconds())
-				return err
-			},
-			func(c *groupConfig) { *at(c) = 0 },
-			func(c groupConfig) (string, bool) {
-				if n := *at(&c); n != 0 {
-					return strconv.FormatInt(n, 10), false
-				}
-				return strconv.FormatInt(dflt.Milliseconds(), 10), true
-			}}
+		return wholeNumber(name, doc, lo.Milliseconds(), hi.Milliseconds(), dflt.Milliseconds(), at)
 	}
-	return []configOf[groupConfig]{
+	return append([]configOf[groupConfig]{
 		millis("consumer.assignment.interval.ms", "partitions are given anew so often at most", 0, maxGroupAssignment, 0,
 			func(c *groupConfig) *int64 { return &c.Assignment }),
 		millis("consumer.heartbeat.interval.ms", "members are told to send a heartbeat so often",
@@ -81,7 +100,7 @@ func groupConfigs(cfg Config) []configOf[groupConfig] {
 		millis("consumer.session.timeout.ms", "a member is removed after this time without a heartbeat",
 			min(minGroupSession, cfg.ConsumerSession), max(maxGroupSession, cfg.ConsumerSession), cfg.ConsumerSession,
 			func(c *groupConfig) *int64 { return &c.Session }),
-	}
+	}, shareConfigs(cfg)...)
 }
 
 // tunedGroups are the groups that have settings of their own, there or not. They are kept in the settings.

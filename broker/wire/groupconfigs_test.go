@@ -43,7 +43,7 @@ func alterGroup(t *testing.T, ctx context.Context, cl *kgo.Client, group string,
 	return resp.Resources[0].ErrorCode, deref(resp.Resources[0].ErrorMessage)
 }
 
-// groupSettings gives the settings of a group, with a star behind those that are its own.
+// groupSettings gives the settings of a group of the newer protocol, with a star behind those that are its own.
 func groupSettings(t *testing.T, ctx context.Context, cl *kgo.Client, group string) map[string]string {
 	t.Helper()
 	req := kmsg.NewPtrDescribeConfigsRequest()
@@ -60,7 +60,9 @@ func groupSettings(t *testing.T, ctx context.Context, cl *kgo.Client, group stri
 		if c.Source == kmsg.ConfigSourceGroupConfig {
 			v += "*"
 		}
-		out[strings.TrimPrefix(c.Name, "consumer.")] = v
+		if name, ok := strings.CutPrefix(c.Name, "consumer."); ok {
+			out[name] = v
+		}
 	}
 	return out
 }

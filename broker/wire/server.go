@@ -32,7 +32,9 @@ type Server struct {
 	topics      *topicCache
 	offsets     *offsetStore
 	groups      *coordinator
+	shares      *shareStore
 	sessions    *fetchSessions
+	reading     *shareSessions
 	quotas      *quotas
 	tuned       *tunedGroups
 	credentials *credentials
@@ -141,8 +143,12 @@ func (s *Server) loadState(ctx context.Context) error {
 	if err := s.loadSettings(ctx, kept); err != nil {
 		return fmt.Errorf("load settings: %w", err)
 	}
+	s.shares, s.reading = newShareStore(cfg.Log, kept), newShareSessions(kept)
+	if err := s.shares.load(ctx); err != nil {
+		return fmt.Errorf("load share groups: %w", err)
+	}
 	s.groups = newCoordinator(cfg, s.offsets, kept)
-	s.groups.tuned = s.tuned
+	s.groups.tuned, s.groups.shared = s.tuned, s.shares
 	if log, ok := cfg.Log.(broker.Transactor); ok {
 		s.txns = newTxnCoordinator(cfg, log, s.offsets, kept)
 		if err := s.txns.load(ctx); err != nil {
@@ -286,6 +292,7 @@ func (s *Server) admit(nc net.Conn, node int32) {
 	}
 	s.wg.Go(func() {
 		c.serve()
+		s.endShares(c.ctx)
 		s.mu.Lock()
 		delete(s.conns, c)
 		s.mu.Unlock()

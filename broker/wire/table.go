@@ -26,6 +26,8 @@ func buildTable(log broker.Log) map[int16]api {
 		apiDeleteGroups(), apiElectLeaders(), apiListPartitionReassignments(), apiOffsetDelete(), apiDescribeClientQuotas(), apiAlterClientQuotas(),
 		apiDescribeUserSCRAMCredentials(), apiAlterUserSCRAMCredentials(),
 		apiDescribeCluster(), apiConsumerGroupHeartbeat(), apiConsumerGroupDescribe(), apiListConfigResources(),
+		apiShareGroupHeartbeat(), apiShareGroupDescribe(), apiShareFetch(), apiShareAcknowledge(),
+		apiDescribeShareGroupOffsets(), apiAlterShareGroupOffsets(), apiDeleteShareGroupOffsets(),
 	}
 	if _, ok := log.(configSetter); ok {
 		rows = append(rows, apiAlterConfigs(), apiIncrementalAlterConfigs())

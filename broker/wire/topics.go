@@ -15,12 +15,13 @@ const (
 	OffsetsTopic      = "__consumer_offsets"    // committed offsets of groups
 	TransactionsTopic = "__transaction_state"   // what the transaction coordinator knows
 	SettingsTopic     = "__ledgerlake_settings" // access rules, quotas, credentials of users
+	ShareTopic        = "__share_group_state"   // what share groups know of their partitions
 )
 
 var errUnknownTopicID = errors.New("unknown topic id")
 
 func internalTopic(name string) bool {
-	return name == OffsetsTopic || name == TransactionsTopic || name == SettingsTopic
+	return name == OffsetsTopic || name == TransactionsTopic || name == SettingsTopic || name == ShareTopic
 }
 
 // unknownAge is how long a name or id that was not there is not looked up again: a request with many of them

@@ -1,0 +1,297 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/broker/wire/share"
+	"github.com/ledgerlake/ledgerlake/internal/acl"
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+// shareGiving is one ShareFetch that looks for records to give, until it has some or its time is over.
+type shareGiving struct {
+	s       *Server
+	r       *request
+	who     shareReader
+	session *shareSession
+	answer  *shareAnswer
+	cfg     groupConfig
+	limits  share.Limits
+	claim   share.Claim // without its time
+	most    int         // bytes
+	until   time.Time
+
+	taken  int64                   // records that were given
+	failed bool                    // a partition has an error: nobody waits
+	moved  bool                    // there is something new to look at
+	waits  []broker.FetchRange     // where the next record may come
+	topics map[[16]byte]shareTopic // looked up once
+}
+
+type shareTopic struct {
+	name string
+	err  error
+}
+
+func newShareGiving(s *Server, r *request, req *kmsg.ShareFetchRequest, who shareReader, session *shareSession, a *shareAnswer) *shareGiving {
+	cfg := s.tuned.of(who.group)
+	wait := min(time.Duration(req.MaxWaitMillis)*time.Millisecond, maxFetchWait)
+	return &shareGiving{
+		s: s, r: r, who: who, session: session, answer: a, cfg: cfg, limits: cfg.limits(),
+		claim: share.Claim{Owner: who.member, Max: int64(req.MaxRecords), Whole: req.ShareAcquireMode == 0},
+		most:  min(max(int(req.MaxBytes), 1), smallAnswer), until: time.Now().Add(wait), topics: map[[16]byte]shareTopic{},
+	}
+}
+
+// give fills the answer. Its error is that of the request's context.
+func (g *shareGiving) give() error {
+	parts := g.s.reading.partitions(g.session)
+	if g.claim.Max <= 0 || len(parts) == 0 {
+		return nil
+	}
+	leave, mayWait := g.s.mayPoll(g.r)
+	defer leave()
+	for {
+		bell, begun := g.s.shares.bell(g.who.group)
+		g.moved, g.waits = false, g.waits[:0]
+		next := time.Time{}
+		for _, k := range parts {
+			if g.taken >= g.claim.Max || g.answer.bytes >= g.most || g.r.done != nil { // one answer from the history at a time
+				break
+			}
+			if err := g.part(k); err != nil {
+				return err
+			}
+			g.s.shares.see(g.who.group, k, g.limits, func(p *share.Partition) {
+				if ms, ok := p.Deadline(); ok && (next.IsZero() || time.UnixMilli(ms).Before(next)) {
+					next = time.UnixMilli(ms)
+				}
+			})
+		}
+		switch {
+		case g.taken > 0 || g.failed:
+			return nil
+		case g.moved || !begun:
+			continue
+		case !mayWait || !time.Now().Before(g.until):
+			return nil
+		}
+		if next.IsZero() || next.After(g.until) {
+			next = g.until
+		}
+		if err := g.wait(bell, next); err != nil {
+			return err
+		}
+	}
+}
+
+// wait ends when there may be more to give: the bell rings, a record comes, or a lock runs out.
+func (g *shareGiving) wait(bell context.Context, until time.Time) error {
+	ctx, cancel := context.WithDeadline(g.r.ctx, until)
+	defer cancel()
+	defer context.AfterFunc(bell, cancel)()
+	if len(g.waits) == 0 {
+		<-ctx.Done()
+	} else {
+		opts := broker.FetchOptions{MinBytes: 1, MaxBytes: 1, MaxWait: time.Until(until) + time.Second, Isolation: g.cfg.isolation(), InFiles: true}
+		got, err := g.s.log.Fetch(ctx, g.waits, opts)
+		for _, f := range got {
+			if f.File != nil {
+				f.File.Release()
+			}
+		}
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	if g.r.ctx.Err() != nil {
+		return errors.Join(errPollCut, context.Cause(g.r.ctx))
+	}
+	return nil
+}
+
+// name looks a topic up, for somebody who wants to read it.
+func (g *shareGiving) name(id [16]byte) (string, error) {
+	t, ok := g.topics[id]
+	if !ok {
+		t.name, t.err = g.s.resolveFor(g.r.ctx, g.r, acl.Read, "", id, true)
+		g.topics[id] = t
+	}
+	return t.name, t.err
+}
+
+func (g *shareGiving) fail(k shareKey, code int16, err error) {
+	p := g.answer.of(k)
+	p.ErrorCode, p.ErrorMessage = code, msgOf(err)
+	g.failed = true
+}
+
+// part gives what it can of one partition. Its error is that of the request's context.
+func (g *shareGiving) part(k shareKey) error {
+	s, ctx := g.s, g.r.ctx
+	name, err := g.name(k.Topic)
+	tp := record.TopicPartition{Topic: name, Partition: k.Partition}
+	if err == nil {
+		err = s.checkPartition(ctx, tp)
+	}
+	if err == nil {
+		err = s.shares.begin(ctx, g.who.group, k, false, func() (record.Offset, error) { return s.shareStart(ctx, tp, g.cfg) })
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return errors.Join(errPollCut, context.Cause(ctx))
+		}
+		code := codeOf(err)
+		if errors.Is(err, errNoMemory) {
+			code = codeStorageError // clients try again
+		}
+		g.fail(k, code, err)
+		return nil
+	}
+	part, free := s.shares.startReading(g.who.group, k)
+	if !free {
+		return nil // the bell rings when it is
+	}
+	defer s.shares.endReading(g.who.group, part)
+	var from record.Offset
+	var more bool
+	s.shares.see(g.who.group, k, g.limits, func(p *share.Partition) { from, more = p.Next(g.limits) })
+	if !more {
+		return nil
+	}
+	return g.read(k, tp, from)
+}
+
+// read reads a partition as Fetch does, on either side of the log's start, and gives what is free of that.
+func (g *shareGiving) read(k shareKey, tp record.TopicPartition, from record.Offset) error {
+	out := kmsg.NewFetchResponseTopicPartition()
+	most := g.most - g.answer.bytes
+	slots := []*fetchSlot{{out: &out, r: broker.FetchRange{TP: tp, From: from, MaxBytes: most}}}
+	if err := g.s.fetchSides(g.r, slots, broker.FetchOptions{MaxBytes: most, Isolation: g.cfg.isolation()}); err != nil {
+		return err
+	}
+	gave := g.answer.bytes
+	defer func() {
+		if done := g.r.done; done != nil && g.answer.bytes == gave {
+			done()
+			g.r.done = nil
+		} else if done != nil { // the answer's own memory, when it is large, counts beside it
+			g.r.done = func() { done(); g.r.mem.release() }
+		}
+	}()
+	switch {
+	case out.ErrorCode == codeOffsetOutOfRange && from < record.Offset(out.LogStartOffset):
+		return g.change(k, func(p *share.Partition, _ int64) { p.Skip(record.Offset(out.LogStartOffset)) })
+	case out.ErrorCode == codeOffsetOutOfRange && from > record.Offset(out.HighWatermark):
+		// Not every write was synced, and the log has lost its end: what comes there is new.
+		return g.change(k, func(p *share.Partition, _ int64) { *p = *share.New(record.Offset(out.HighWatermark)) })
+	case out.ErrorCode == codeOffsetOutOfRange:
+		g.fail(k, codeStorageError, errHistory) // I4: a gap is never jumped over
+		return nil
+	case out.ErrorCode != codeNone:
+		g.fail(k, out.ErrorCode, nil)
+		return nil
+	}
+	batches, what, err := batchesOf(&out, from, g.cfg.isolation())
+	if err != nil {
+		g.fail(k, codeCorruptMessage, err)
+		return nil
+	}
+	if len(out.RecordBatches) == 0 {
+		g.waits = append(g.waits, slots[0].r)
+		return nil
+	}
+	var got []share.Acquired
+	err = g.change(k, func(p *share.Partition, now int64) {
+		c := g.claim
+		c.Now, c.Max = now, c.Max-g.taken
+		got = p.Acquire(what, c, g.limits)
+	})
+	if err == nil && !g.failed {
+		g.fill(k, batches, got)
+	}
+	return err
+}
+
+// change changes a partition durably, and says that there is something new to look at.
+func (g *shareGiving) change(k shareKey, do func(*share.Partition, int64)) error {
+	err := g.s.shares.change(g.r.ctx, g.who.group, k, g.limits, func(p *share.Partition, now int64) (bool, error) {
+		do(p, now)
+		return true, nil
+	})
+	g.moved = true
+	if err != nil && g.r.ctx.Err() != nil {
+		return errors.Join(errPollCut, context.Cause(g.r.ctx))
+	}
+	if err != nil {
+		g.s.lg.Error("keep what a share group was given", "group", g.who.group, "err", err)
+		g.fail(k, codeStorageError, err)
+	}
+	return nil
+}
+
+// shareBatch is a batch where it lies in what was read.
+type shareBatch struct {
+	share.Span
+	raw []byte
+}
+
+// batchesOf gives the batches that were read, and what of them is records for the group: neither markers nor, for read_committed,
+// what was aborted.
+func batchesOf(out *kmsg.FetchResponseTopicPartition, from record.Offset, iso broker.Isolation) ([]shareBatch, share.Read, error) {
+	var aborted record.AbortFilter
+	var list []record.AbortedTxn
+	if iso == broker.ReadCommitted {
+		for _, a := range out.AbortedTransactions {
+			list = append(list, record.AbortedTxn{ProducerID: a.ProducerID, First: record.Offset(a.FirstOffset)})
+		}
+	}
+	aborted.Reset(list)
+	var batches []shareBatch
+	what := share.Read{From: from, To: from}
+	for raw := out.RecordBatches; len(raw) > 0; {
+		b, err := record.ReadBatch(raw)
+		if errors.Is(err, record.ErrTruncated) {
+			break
+		}
+		if err != nil {
+			return nil, what, err
+		}
+		if aborted.Keep(b) {
+			span := share.Span{First: b.BaseOffset, Last: b.LastOffset()}
+			what.Batches = append(what.Batches, span)
+			batches = append(batches, shareBatch{span, raw[:b.Size()]})
+		}
+		raw = raw[b.Size():]
+		what.To = max(what.To, b.LastOffset()+1)
+	}
+	return batches, what, nil
+}
+
+// fill puts what was acquired into the answer, with the batches that hold it.
+func (g *shareGiving) fill(k shareKey, batches []shareBatch, got []share.Acquired) {
+	if len(got) == 0 {
+		return
+	}
+	p := g.answer.of(k)
+	for i, b := 0, 0; b < len(batches); b++ {
+		for i < len(got) && got[i].Last < batches[b].First {
+			i++
+		}
+		if i < len(got) && got[i].First <= batches[b].Last {
+			p.Records = append(p.Records, batches[b].raw...)
+		}
+	}
+	for _, a := range got {
+		ar := kmsg.NewShareFetchResponseTopicPartitionAcquiredRecord()
+		ar.FirstOffset, ar.LastOffset, ar.DeliveryCount = int64(a.First), int64(a.Last), a.Attempts
+		p.AcquiredRecords = append(p.AcquiredRecords, ar)
+		g.taken += int64(a.Last-a.First) + 1
+	}
+	g.answer.bytes += len(p.Records)
+}
