@@ -36,7 +36,10 @@ type AbortedTxn = record.AbortedTxn
 
 // FetchRange asks for batches of one partition.
 type FetchRange struct {
-	TP       record.TopicPartition
+	TP record.TopicPartition
+	// ID is that of the topic that is meant, where the caller knows it: a topic that was made again under the name is
+	// ErrUnknownTopic. Zeros mean any. A source that notices such topics by itself, or cannot, does not look at it.
+	ID       [16]byte
 	From     record.Offset
 	MaxBytes int // soft limit: the first batch comes whole even if it is larger (KIP-74)
 }

@@ -160,7 +160,7 @@ func (f *fetcher) ranges() (ranges []broker.FetchRange, left int, wait time.Dura
 			wait = min(wait, d)
 			continue
 		}
-		ranges = append(ranges, broker.FetchRange{TP: f.s.t.tp(p), From: pos.next})
+		ranges = append(ranges, broker.FetchRange{TP: f.s.t.tp(p), ID: f.s.logID, From: pos.next})
 	}
 	if len(ranges) == 0 {
 		f.ended = left == 0 && f.s.t.cfg.UntilEnd

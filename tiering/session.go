@@ -32,6 +32,7 @@ type session struct {
 	incarnation  string
 	schemaString string
 	schema       *arrow.Schema // of data files
+	logID        [16]byte      // of the topic when the session began, and of all that is fetched; zeros: not known
 	topicID      string        // to be recorded with the next commit; empty: it stands there
 	columns      []source
 	bare         bool // the table has no partition and offset columns: see Config.AsItIs
@@ -157,6 +158,7 @@ func (s *session) checkTopic(ctx context.Context) error {
 			return fmt.Errorf("id of topic %s: %w", s.t.cfg.Topic, err)
 		}
 	}
+	s.logID = id
 	if err := s.checkAlone(s.snap, id); err != nil || id == [16]byte{} {
 		return err
 	}

@@ -63,7 +63,10 @@ func (l *Log) Fetch(ctx context.Context, ranges []broker.FetchRange, opts broker
 	f := &fetch{l: l, ranges: ranges, opts: opts, parts: make([]*partition, len(ranges)), seen: make([]int64, len(ranges)),
 		stable: make([]record.Offset, len(ranges))}
 	for i, r := range ranges {
-		f.parts[i], _ = l.partition(r.TP) // nil: answered as unknown
+		p, err := l.partition(r.TP)
+		if err == nil && (r.ID == [16]byte{} || r.ID == p.topic.id) {
+			f.parts[i] = p // nil: answered as unknown
+		}
 	}
 	if opts.MaxWait <= 0 || opts.MinBytes <= 0 {
 		out, _, err := f.read()

@@ -215,3 +215,29 @@ func TestFetchWaitsBehindCleaned(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// I3: who says which topic it means is not given the records of another one that has its name.
+func TestFetchOfATopicMadeAgain(t *testing.T) {
+	l := mustOpen(t, smallConfig(vfs.NewMem()))
+	defer mustClose(t, l)
+	var ids [2][16]byte
+	for i := range ids {
+		if i > 0 {
+			if err := l.DeleteTopic(t.Context(), "t"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		in, err := l.CreateTopic(t.Context(), "t", broker.TopicConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[i] = in.ID
+		mustAppend(t, l, tp("t", 0), batchOf(t, "v"))
+	}
+	for id, want := range map[[16]byte]error{ids[0]: broker.ErrUnknownTopic, ids[1]: nil, {}: nil} {
+		got, err := l.Fetch(t.Context(), []broker.FetchRange{{TP: tp("t", 0), ID: id}}, broker.FetchOptions{})
+		if err != nil || !errors.Is(got[0].Err, want) || (want == nil) != (len(got[0].Batches) > 0) {
+			t.Errorf("topic %x: %v %v, want %v", id, got, err, want)
+		}
+	}
+}
