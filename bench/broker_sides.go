@@ -59,11 +59,9 @@ func (w *brokerWork) serve(ctx context.Context, side, durability string, round i
 
 // startServe starts our own server over a directory, and waits until it is ready. Its log is beside the directory.
 func (w *brokerWork) startServe(ctx context.Context, dir string, more ...string) (_ *brokerServer, end func(), err error) {
-	binary := w.OwnBin
-	if binary == "" {
-		if binary, err = os.Executable(); err != nil {
-			return nil, nil, err
-		}
+	binary, err := w.self()
+	if err != nil {
+		return nil, nil, err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, nil, err

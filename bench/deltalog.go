@@ -58,15 +58,16 @@ func RunDeltalog(ctx context.Context, cfg Config) (*Report, error) {
 		return nil, err
 	}
 	r := &Report{Scenario: "deltalog", Machine: Machine(), Time: time.Now().UTC()}
+	engines := foreignEngines(cfg)
 	for round := range cfg.Rounds {
 		for _, c := range cases {
-			if err := c.round(ctx, r, round); err != nil {
+			if err := c.round(ctx, r, engines, round); err != nil {
 				return nil, err
 			}
 		}
 	}
 	for _, c := range cases {
-		c.goals(r)
+		c.goals(r, engines)
 	}
 	return r, errors.Join(refreshes(ctx, cfg, r, root, adds), millionFiles(ctx, r, adds*10/3))
 }
@@ -153,7 +154,7 @@ func checkpoint(ctx context.Context, path string) error {
 }
 
 // round runs all sides of a case once.
-func (c *logCase) round(ctx context.Context, r *Report, round int) error {
+func (c *logCase) round(ctx context.Context, r *Report, engines []foreignEngine, round int) error {
 	s, err := measure("ledgerlake, "+c.name, round, func() (int64, int64, error) {
 		l, err := openLog(ctx, c.path)
 		if err != nil {
@@ -184,7 +185,7 @@ func (c *logCase) round(ctx context.Context, r *Report, round int) error {
 		return err
 	}
 	r.Samples = append(r.Samples, s)
-	for _, engine := range foreignEngines() {
+	for _, engine := range engines {
 		if err := engine.run(ctx, r, c, round); err != nil {
 			return err
 		}
@@ -243,13 +244,13 @@ func plainReplay(folder string) (int, error) {
 }
 
 // goals states what was measured of a case.
-func (c *logCase) goals(r *Report) {
+func (c *logCase) goals(r *Report, engines []foreignEngine) {
 	seconds := func(s Sample) float64 { return s.Seconds }
 	cpu := func(s Sample) float64 { return s.CPUSeconds }
 	ours := r.median("ledgerlake, "+c.name, seconds)
 	r.atLeast(c.name+": time of the encoding/json loop / ours", 4, r.median("encoding/json, "+c.name, seconds)/ours)
 	mine := r.median(own+" process, "+c.name, cpu)
-	for _, engine := range foreignEngines() {
+	for _, engine := range engines {
 		if other := r.median(engine.name+" process, "+c.name, cpu); other > 0 && mine > 0 && engine.name != own && engine.name != ownWhole {
 			r.atLeast(c.name+": CPU seconds of "+engine.name+" / ours", 5, other/mine)
 		}

@@ -25,10 +25,10 @@ type foreignEngine struct {
 const own, ownWhole = "ledgerlake", "ledgerlake inspect"
 
 // foreignEngines are this program itself, delta-rs and DuckDB. Those that are not there are passed over.
-func foreignEngines() []foreignEngine {
+func foreignEngines(cfg Config) []foreignEngine {
 	self := func(args ...string) func(c *logCase) (string, []string, bool) {
 		return func(c *logCase) (string, []string, bool) {
-			at, err := os.Executable()
+			at, err := cfg.self()
 			return at, append(args, c.path), err == nil && strings.Contains(filepath.Base(at), "ledgerlake")
 		}
 	}

@@ -28,12 +28,9 @@ type ingestSide struct {
 // records are kept beside the columns), the daemon, the other peers that are installed, and the plain pipeline. Peers that
 // were asked for and are not there are named.
 func ingestSides(cfg Config) (sides []ingestSide, absent []string, err error) {
-	self, err := os.Executable()
+	self, err := cfg.self()
 	if err != nil {
 		return nil, nil, err
-	}
-	if cfg.OwnBin != "" {
-		self = cfg.OwnBin
 	}
 	sides = []ingestSide{
 		{name: sideOurs, binary: self, args: lineArgs, create: createPlainTable},

@@ -200,7 +200,7 @@ func (w *pulsarWork) round(ctx context.Context, round int) error {
 
 // ingest moves a topic into a new table with this program's own command, from the start of the process to its end.
 func (w *pulsarWork) ingest(ctx context.Context, name string, round int, at, topic string, args ...string) error {
-	self, err := os.Executable()
+	self, err := w.self()
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ const (
 func Scenarios() []Scenario {
 	return []Scenario{
 		{
-			Name: "ingest", About: "a real Kafka's topic to Delta table, beside kafka-delta-ingest and others", Run: RunIngest,
+			Name: "ingest", About: "a real Kafka's topic to Delta table, beside kafka-delta-ingest and others", Run: withPrograms(RunIngest),
 			Measures: "Drains: records a second from the start of the program until a reader finds every record, CPU seconds, most memory, files, versions, " +
 				"requests to the store. Rates: milliseconds from sending to visible, start-up, the share of a processor. Outage: how long it takes to catch up. " +
 				"Every table is read back and compared with what was sent.",
@@ -42,7 +42,7 @@ func Scenarios() []Scenario {
 			Records: "records of a drain; a case takes its share", Rounds: eachSide, Daemon: true,
 		},
 		{
-			Name: "deployments", About: "three deployments of kafka-delta-ingest that were told of, at their rates: how small a box holds each", Run: RunDeployments,
+			Name: "deployments", About: "three deployments of kafka-delta-ingest that were told of, at their rates: how small a box holds each", Run: withPrograms(RunDeployments),
 			Measures: "Messages come at the rate; the program is held to a share of a processor by a control group, smaller and larger in turn. A share holds when " +
 				"99 of 100 messages are in the table within three times the allowed latency. Where groups are not allowed, the share that is used is measured.",
 			Peers: []string{"kafka-delta-ingest (--reference-bin)"},
@@ -68,7 +68,7 @@ func Scenarios() []Scenario {
 			Records: "records of the table", Rounds: eachSide,
 		},
 		{
-			Name: "deltalog", About: "a Delta log of many files becomes a snapshot, beside an encoding/json loop, delta-rs and DuckDB", Run: RunDeltalog,
+			Name: "deltalog", About: "a Delta log of many files becomes a snapshot, beside an encoding/json loop, delta-rs and DuckDB", Run: withPrograms(RunDeltalog),
 			Measures: "Seconds, CPU seconds and memory to list the files; a refresh after a commit; a checkpoint of a million files.",
 			Peers:    []string{"an encoding/json loop", "delta-rs", "DuckDB"}, Records: "two thirds of the files of the log", Rounds: eachSide,
 		},
@@ -78,14 +78,14 @@ func Scenarios() []Scenario {
 			Peers:    []string{"delta-rs", "delta-rs 0.25.5 with a lock table"}, Cases: committerCaseList(), Rounds: eachSide,
 		},
 		{
-			Name: "broker", About: "produce and consume through the Kafka port at 1, 12 and 1,000 partitions, beside a real Kafka", Run: RunBroker,
+			Name: "broker", About: "produce and consume through the Kafka port at 1, 12 and 1,000 partitions, beside a real Kafka", Run: withPrograms(RunBroker),
 			Measures: "Records a second and a CPU second of the server, milliseconds to the acknowledgement at 5,000 a second, memory, time to start; history that the table alone has.",
 			Peers:    []string{"Kafka", "Kafka with flush.messages=1"}, Needs: needsKafka, Records: "records a run", Rounds: eachSide,
 			Cases: []Case{{sideOurs, "no sync a batch", true}, {sideDurable, "a sync before each acknowledgement", true},
 				{sideHistory, "consume alone, of a topic whose records are in its table and no longer in the log; every value is compared", true}, {sideKafka, "both settings of Kafka", true}},
 		},
 		{
-			Name: "pulsar", About: "a real Pulsar's topic to Delta table and back, beside Pulsar's own reader and the way from Kafka", Run: RunPulsar,
+			Name: "pulsar", About: "a real Pulsar's topic to Delta table and back, beside Pulsar's own reader and the way from Kafka", Run: withPrograms(RunPulsar),
 			Measures: "Records a second and a CPU second of the reader alone.", Peers: []string{"Pulsar's Java reader"},
 			Needs: "the Pulsar of `make pulsar`, and " + needsKafka, Records: "messages of the topic", Rounds: eachSide,
 		},

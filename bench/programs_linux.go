@@ -1,0 +1,16 @@
+package bench
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// dropCache takes a file that is synced out of the page cache.
+func dropCache(f *os.File) error {
+	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
+		return fmt.Errorf("drop %s from the page cache: %w", f.Name(), err)
+	}
+	return nil
+}
