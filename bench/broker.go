@@ -19,7 +19,8 @@ const (
 	brokerRate    = 5000            // records a second, where latency is measured
 	brokerSteady  = 6 * time.Second // of which the first tenth is not counted
 	brokerTimeout = 5 * time.Minute
-	diskSyncs     = 200
+	brokerPace    = time.Millisecond // between bursts of that load
+	diskSyncs     = 1000
 
 	brokerConsume = 1 << 30 // bytes read at least, in whole passes: processor time is counted in hundredths of a second
 )
@@ -48,10 +49,15 @@ func RunBroker(ctx context.Context, cfg Config) (*Report, error) {
 		"Kafka's JVM has the options that its own start script gives it",
 		"latency beside flush.messages=1 is not measured at 1000 partitions: that Kafka does not keep up with 5,000 records a second there",
 	}}
-	sync, err := diskSync(scratch)
+	sync, err := diskSync(scratch, brokerPace)
 	if err != nil {
 		return nil, err
 	}
+	busy, err := diskSync(scratch, 0)
+	if err != nil {
+		return nil, err
+	}
+	r.Notes = append(r.Notes, fmt.Sprintf("an append of 4 KiB with a sync takes %.2f ms at the pace of the load, one a millisecond, and %.2f ms straight behind another: in between processors and disk fall asleep", sync*1e3, busy*1e3))
 	w := &brokerWork{Config: cfg, scratch: scratch, report: r, values: brokerValues(cfg)}
 	sides := []brokerSide{{sideOurs, w.runOurs}, {sideDurable, w.runDurable}, {sideHistory, w.runHistory}, {sideKafka, w.runKafka}}
 	for _, name := range cfg.Cases {
@@ -99,16 +105,18 @@ func brokerValues(cfg Config) [][]byte {
 	return out
 }
 
-// diskSync is the median time of one append with an fdatasync on the disk that is measured, in seconds.
-func diskSync(dir string) (float64, error) {
+// diskSync is the median time of one append with an fdatasync on the disk that is measured, in seconds: one in each pace.
+func diskSync(dir string, pace time.Duration) (float64, error) {
 	f, err := vfs.OS().Create(filepath.Join(dir, "sync"))
 	if err != nil {
 		return 0, err
 	}
 	defer os.Remove(f.Name())
 	defer f.Close()
-	took := make([]float64, diskSyncs)
+	took, next := make([]float64, diskSyncs), time.Now()
 	for i := range took {
+		next = next.Add(pace)
+		time.Sleep(time.Until(next))
 		begin := time.Now()
 		if _, err := f.Write(make([]byte, 4096)); err != nil {
 			return 0, err
@@ -244,7 +252,7 @@ func (w *brokerWork) steady(ctx context.Context, s *brokerServer, side, topic st
 	total := int(brokerRate * brokerSteady.Seconds())
 	waits := make([]atomic.Int64, total) // nanoseconds
 	begin, cpu, bytes := time.Now(), s.cpu(), int64(0)
-	tick := time.NewTicker(time.Millisecond)
+	tick := time.NewTicker(brokerPace)
 	defer tick.Stop()
 	for sent := 0; sent < total; {
 		for due := min(total, int(brokerRate*time.Since(begin).Seconds())); sent < due; sent++ {

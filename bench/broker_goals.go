@@ -2,7 +2,7 @@ package bench
 
 import "fmt"
 
-// brokerGoals are those of issue 6. sync is the time of one append with a sync, in seconds.
+// brokerGoals are those of issue 6. sync is the time of one append with a sync, in seconds, as often as the load comes.
 func brokerGoals(r *Report, sync float64) {
 	seconds := func(s Sample) float64 { return s.Seconds }
 	perGB := func(s Sample) float64 { return s.CPUSeconds / (float64(s.Bytes) / 1e9) }
