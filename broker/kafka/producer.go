@@ -57,7 +57,7 @@ func NewProducer(_ context.Context, cfg ProducerConfig) (*Producer, error) {
 // Ping asks a broker for an answer. A wrong address or log-in is an error here; Send and Flush try such a broker again and again.
 func (p *Producer) Ping(ctx context.Context) error {
 	if err := p.client.Ping(ctx); err != nil {
-		return fmt.Errorf("connect to kafka at %v: %w", p.brokers, err)
+		return connectError(p.brokers, err)
 	}
 	return nil
 }

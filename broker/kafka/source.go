@@ -45,7 +45,7 @@ func Open(ctx context.Context, cfg Config) (*Source, error) {
 	if err := cl.Ping(ctx); err != nil {
 		stop()
 		cl.Close()
-		return nil, fmt.Errorf("connect to kafka at %v: %w", cfg.Brokers, err)
+		return nil, connectError(cfg.Brokers, err)
 	}
 	s := &Source{cfg: cfg, cl: cl, ctx: life, stop: stop}
 	s.meta.init()

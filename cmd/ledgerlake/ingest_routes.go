@@ -60,9 +60,9 @@ func (f *ingestFlags) applyRoutes(ctx context.Context, proc *ingestProcess, sup 
 	if err := apply(); err != nil || f.stream.plan.tiering.UntilEnd {
 		return err
 	}
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
 	go func() { // ends with ctx, as all that it starts
-		hup := make(chan os.Signal, 1)
-		signal.Notify(hup, syscall.SIGHUP)
 		defer signal.Stop(hup)
 		tick := time.NewTicker(routesEvery)
 		defer tick.Stop()

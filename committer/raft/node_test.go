@@ -25,6 +25,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/objstore/mem"
 	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/table"
 )
 
 const location = "mem://lake/events"
@@ -273,6 +274,40 @@ func TestProperties(t *testing.T) {
 	if err != nil || snap.Metadata().Configuration["k"] != "1" || snap.Version() != 4 {
 		t.Errorf("version %v, properties %v, %v", snap.Version(), snap.Metadata().Configuration, err)
 	}
+}
+
+// The place of a record that is no row goes through the group with the commit that passes over it, and the next one goes on
+// from it; a request that the table does not take leaves none (I2, I3).
+func TestNotedPlaces(t *testing.T) {
+	store := mem.New()
+	newTable(t, store)
+	tab := newCluster(t, 1, store, nil).client(nil).Table(location)
+	send := func(from, to record.Offset, ledger int64) error {
+		r := request(0, from, to)
+		at := table.NotedPlace{Offset: to - 1, Origin: record.Origin{Ledger: ledger, Entry: int64(to), Batch: -1, FirstLedger: -1, FirstEntry: -1, Index: -1}}
+		r.Properties = map[string]string{table.PlaceProperty(r.App, 0): at.String()}
+		_, err := tab.Commit(t.Context(), r)
+		return err
+	}
+	want := func(offset record.Offset, ledger int64) {
+		t.Helper()
+		at, ok, err := table.PlaceOf(snapshot(t, store), request(0, 0, 1).App, 0)
+		if err != nil || !ok || at.Offset != offset || at.Origin.Ledger != ledger || at.Origin.Entry != int64(offset)+1 {
+			t.Errorf("noted is %+v, %t, %v; want offset %d of ledger %d", at, ok, err, offset, ledger)
+		}
+	}
+	if err := send(0, 10, 5); err != nil {
+		t.Fatal(err)
+	}
+	want(9, 5)
+	if err := send(10, 25, 6); err != nil {
+		t.Fatal(err)
+	}
+	want(24, 6)
+	if err := send(10, 20, 7); err == nil { // somebody else was faster
+		t.Error("a range that is behind the table is taken")
+	}
+	want(24, 6)
 }
 
 // A table that a job was swapped into is filled by that job alone, through the group too, also when the group heard of

@@ -112,6 +112,20 @@ func TestServeWithTLSAndUsers(t *testing.T) {
 		}
 		t.Logf("%s: %s", name, time.Since(begin).Round(time.Millisecond))
 	}
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"a wrong password": {as("ann", "clear"), "wrong password"},
+		"nobody we know":   {as("eve", "new"), "unknown user"},
+		"no user":          {trust, "--sasl-user"},
+	} {
+		begin := time.Now()
+		r := harness.RunBoth(t, strings.NewReader("{\"n\":1}\n"), append([]string{"produce", "--brokers", s.Addr, "--topic", "events"}, c.args...)...)
+		if took := time.Since(begin); r.Err == nil || !strings.Contains(string(r.Stderr), c.want) || took > 20*time.Second {
+			t.Errorf("produce with %s: %v after %s\n%s", name, r.Err, took, r.Stderr)
+		}
+	}
 
 	// The files change: bob goes, eve comes, the certificate is another.
 	writeUsers(t, in("users"), salted, "eve:new")

@@ -224,6 +224,9 @@ func (p *Process) Pause(t testing.TB) { p.signal(t, syscall.SIGSTOP) }
 // Resume lets it go on.
 func (p *Process) Resume(t testing.TB) { p.signal(t, syscall.SIGCONT) }
 
+// Hangup asks it to look at its files, where it knows that signal.
+func (p *Process) Hangup(t testing.TB) { p.signal(t, syscall.SIGHUP) }
+
 func (p *Process) signal(t testing.TB, s syscall.Signal) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
