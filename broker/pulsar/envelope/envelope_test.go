@@ -104,7 +104,7 @@ func TestWhoLacksAKeyIsToldWhich(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := load(t, dir)
 		for name, say := range map[string]string{"app": "another key than the 1 in", "absent": "no such file", "../outside": "no file of", "": "no file of",
-			"curve": "only keys of RSA", "broken": "cannot be read"} {
+			"curve": "of elliptic curves: only those of RSA", "broken": "cannot be read"} {
 			var lacks *KeyError
 			err := opens(t, k, pulsartest.NewProducer(t, []string{name}, &key.PublicKey), "hello")
 			if !errors.As(err, &lacks) || !strings.Contains(err.Error(), say) || !strings.Contains(err.Error(), `key "`+name+`"`) {

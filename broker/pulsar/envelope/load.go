@@ -1,6 +1,8 @@
 package envelope
 
 import (
+	"crypto/ecdh"
+	"crypto/ecdsa"
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
@@ -78,13 +80,16 @@ func read(file string) (keys []*rsa.PrivateKey, err error) {
 	return keys, nil
 }
 
+// errCurve is about a key that Pulsar's Java client, alone of all, encrypts for too (ECIES, as Bouncy Castle has it).
+var errCurve = errors.New("a key of elliptic curves: only those of RSA are read; a producer can encrypt for one of these as well")
+
 // parseKey never says what is in the block: errors are shown.
 func parseKey(block *pem.Block) (*rsa.PrivateKey, error) {
 	switch {
 	case block.Type == "ENCRYPTED PRIVATE KEY" || block.Headers["DEK-Info"] != "":
 		return nil, errors.New("a key that a password protects: store it without, `openssl pkey` does it")
 	case block.Type == "EC PRIVATE KEY":
-		return nil, errors.New("a key of elliptic curves: only those of RSA are read")
+		return nil, errCurve
 	case block.Type == "RSA PRIVATE KEY":
 		key, err := x509.ParsePKCS1PrivateKey(block.Bytes)
 		if err != nil {
@@ -98,9 +103,11 @@ func parseKey(block *pem.Block) (*rsa.PrivateKey, error) {
 	if err != nil {
 		return nil, errors.New("a private key that cannot be read")
 	}
-	key, ok := any.(*rsa.PrivateKey)
-	if !ok {
-		return nil, fmt.Errorf("a %T: only keys of RSA are read", any)
+	switch key := any.(type) {
+	case *rsa.PrivateKey:
+		return key, nil
+	case *ecdsa.PrivateKey, *ecdh.PrivateKey:
+		return nil, errCurve
 	}
-	return key, nil
+	return nil, fmt.Errorf("a key for signatures (%T): only keys of RSA are read", any)
 }
