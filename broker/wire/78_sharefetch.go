@@ -137,7 +137,7 @@ func (a *shareAnswer) of(k shareKey) *kmsg.ShareFetchResponseTopicPartition {
 	if p == nil {
 		fresh := kmsg.NewShareFetchResponseTopicPartition()
 		p = &fresh
-		p.Partition = k.Partition
+		p.Partition, p.Records = k.Partition, []byte{} // Java does not understand null
 		p.CurrentLeader.LeaderID, p.CurrentLeader.LeaderEpoch = -1, -1
 		a.at[k], a.order = p, append(a.order, k)
 	}

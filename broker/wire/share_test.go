@@ -66,7 +66,11 @@ func (m *sharer) fetch(most int32, wait time.Duration, acks ...share.Ack) kmsg.S
 	if len(resp.Topics) == 0 {
 		return kmsg.NewShareFetchResponseTopicPartition()
 	}
-	return resp.Topics[0].Partitions[0]
+	p := resp.Topics[0].Partitions[0]
+	if p.Records == nil {
+		m.t.Errorf("%s: records are null, which Java does not understand", m.id)
+	}
+	return p
 }
 
 // offsets fetches and gives what came, as offset:attempts.
