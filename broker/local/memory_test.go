@@ -3,6 +3,7 @@ package local
 import (
 	"bytes"
 	"errors"
+	"path"
 	"runtime"
 	"sync"
 	"testing"
@@ -119,5 +120,48 @@ func TestProducersAreCapped(t *testing.T) {
 				t.Errorf("the transaction is still open: %+v %v", b, err)
 			}
 		})
+	}
+}
+
+// I8: what a producer had on its way to the disk at once, over however many connections, is not remembered once it is there.
+func TestProducerForgetsABurst(t *testing.T) {
+	inject := vfs.NewInject(vfs.NewMem())
+	l := mustOpen(t, smallConfig(inject))
+	defer mustClose(t, l)
+	mustCreate(t, l, "t", broker.TopicConfig{})
+	came, let := make(chan struct{}), make(chan struct{})
+	held := sync.OnceFunc(func() { close(came); <-let })
+	inject.Observe(func(op vfs.Op, name string) {
+		if op == vfs.OpSync && path.Ext(name) == journalSuffix {
+			held() // all that follows waits for the first sync
+		}
+	})
+	const n = 100
+	var wg sync.WaitGroup
+	for i := range int32(n) {
+		wg.Add(1)
+		l.AppendThen(t.Context(), tp("t", 0), producedBatch(t, 7, 0, i, "v"), func(_ broker.AppendResult, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+			wg.Done()
+		})
+		if i == 0 {
+			<-came
+		}
+	}
+	close(let)
+	wg.Wait()
+	p := l.all()[0]
+	p.mu.Lock()
+	kept, room := len(p.producers[7].Last), cap(p.producers[7].Last)
+	p.mu.Unlock()
+	if kept > keptBatches || room > 4*keptBatches {
+		t.Errorf("%d batches are remembered, in room for %d; want %d", kept, room, keptBatches)
+	}
+	for i := range int32(keptBatches) { // retries of what is kept
+		if res := mustAppend(t, l, tp("t", 0), producedBatch(t, 7, 0, n-1-i, "v")); !res.Duplicate || res.Base != record.Offset(n-1-i) {
+			t.Errorf("a retry of sequence number %d: %+v", n-1-i, res)
+		}
 	}
 }

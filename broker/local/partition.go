@@ -163,7 +163,12 @@ func (p *partition) apply(e *entry) error {
 	}
 	switch e.kind {
 	case FrameBatch:
-		return p.writeLocked(e.batch, e.h)
+		if err := p.writeLocked(e.batch, e.h); err != nil {
+			return err
+		}
+		if s := p.producers[e.h.ProducerID]; s != nil {
+			s.forget(p.end)
+		}
 	case FrameStart:
 		p.advanceStartLocked(e.offset)
 	case FrameHold:

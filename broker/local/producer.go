@@ -37,6 +37,20 @@ func (s *producer) durable(end record.Offset) *producer {
 	return &producer{Epoch: s.Epoch, Last: slices.Clone(s.Last[max(0, n-keptBatches):n]), Seen: s.Seen, Marked: s.Marked}
 }
 
+// forget forgets what is older than the last batches below end: none that is on its way to the disk, whose retry must find it.
+func (s *producer) forget(end record.Offset) {
+	n := 0
+	for len(s.Last)-n > keptBatches && s.Last[n+keptBatches].Base < end {
+		n++
+	}
+	if n > 0 {
+		s.Last = append(s.Last[:0], s.Last[n:]...)
+	}
+	if len(s.Last) <= keptBatches && cap(s.Last) > 4*keptBatches { // many were on their way at once
+		s.Last = slices.Clone(s.Last)
+	}
+}
+
 // lastSequence gives the sequence number of a batch's last record. Numbers wrap from 2^31-1 to 0.
 func lastSequence(h record.BatchHeader) int32 {
 	return (h.BaseSequence + h.LastOffsetDelta) & 0x7fffffff
@@ -106,9 +120,7 @@ func (p *partition) noteProducerLocked(h record.BatchHeader, control []byte, now
 		first := h.BaseOffset
 		s.TxnFirst = &first
 	}
-	if len(s.Last) > keptBatches && s.Last[keptBatches].Base < p.end {
-		s.Last = append(s.Last[:0], s.Last[1:]...)
-	}
+	s.forget(p.end)
 	s.Last = append(s.Last, produced{First: h.BaseSequence, Last: lastSequence(h), Base: h.BaseOffset, Time: h.MaxTimestamp})
 	s.Seen = nowMS
 }
