@@ -123,6 +123,14 @@ type Appender interface {
 	AppendThen(ctx context.Context, tp record.TopicPartition, batch []byte, then func(AppendResult, error))
 }
 
+// Syncer is a Source that gives records before they are durable.
+type Syncer interface {
+	// Sync makes all that Fetch has given of a partition durable; it costs nothing where that is so already. Who puts records
+	// into the lake calls it first: else a power loss leaves a log that ends before the lake does, and gives its offsets
+	// to other records (I2).
+	Sync(ctx context.Context, tp record.TopicPartition) error
+}
+
 // TopicIdentifier is a Source whose topics have ids.
 type TopicIdentifier interface {
 	// TopicID gives the id of a topic: one that is deleted and made again gets another (KIP-516). All zero when

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/committer"
 	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/objstore"
@@ -59,6 +60,10 @@ func (s *session) flush(ctx context.Context, outs []*output) (ranges []committer
 	if len(adds) > 0 {
 		s.t.stats.uploaded(time.Since(start))
 	}
+	if err = s.syncLog(ctx, all.ranges); err != nil {
+		s.discard(ctx, adds)
+		return nil, err
+	}
 	before := time.Now()
 	err = s.bury(ctx, all)
 	trace.Letters.add(before)
@@ -84,6 +89,20 @@ func (s *session) flush(ctx context.Context, outs []*output) (ranges []committer
 	s.t.cfg.Logger.Debug("committed", "topic", s.t.cfg.Topic, "version", version, "rows", all.rows,
 		"files", len(adds), "dead_letters", len(all.dead), "took", time.Since(start))
 	return all.ranges, nil
+}
+
+// syncLog sees that the log has for certain what the table is about to have: it must not end before the table does.
+func (s *session) syncLog(ctx context.Context, ranges []committer.Range) error {
+	src, ok := s.t.cfg.Source.(broker.Syncer)
+	if !ok {
+		return nil
+	}
+	for _, r := range ranges {
+		if err := src.Sync(ctx, s.t.tp(r.Partition)); err != nil {
+			return fmt.Errorf("sync the log before its records go into the table: %w", err)
+		}
+	}
+	return nil
 }
 
 // merge puts what the workers gave together, in the order of partitions.

@@ -1,10 +1,12 @@
 package local
 
 import (
+	"context"
 	"fmt"
 	"time"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/record"
 )
 
 // syncAgain is when a sync is tried again that found no handle free.
@@ -73,6 +75,32 @@ func (p *partition) syncLocked() error {
 	}
 	p.unsynced.stop()
 	p.unsynced.records, p.unsynced.dir = 0, false
+	return nil
+}
+
+var _ broker.Syncer = (*Log)(nil)
+
+// Sync makes a partition of a log without durability durable. See broker.Syncer.
+func (l *Log) Sync(_ context.Context, tp record.TopicPartition) error {
+	if l.cfg.Durability != DurabilityNone {
+		return nil
+	}
+	if err := l.enter(); err != nil {
+		return err
+	}
+	defer l.leave()
+	p, err := l.partition(tp)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.unsynced.records == 0 || p.deleted {
+		return nil
+	}
+	if err := p.syncLocked(); err != nil {
+		return fmt.Errorf("sync %s: %w", tp, err)
+	}
 	return nil
 }
 

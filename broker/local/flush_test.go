@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
+	"github.com/ledgerlake/ledgerlake/record"
 )
 
 // left gives how many records of a partition a power loss of this moment leaves.
@@ -178,4 +180,50 @@ func TestFlushOutOfHandles(t *testing.T) {
 			}
 		})
 	}
+}
+
+// I2: a log without durability that was told to sync ends, after a power loss, no earlier than it did then: its offsets may be
+// in a table.
+func TestSyncedOffsetsAreNotGivenAgain(t *testing.T) {
+	seedtest.Each(t, 50, func(t *testing.T, seed uint64) {
+		rng := rand.New(rand.NewPCG(seed, 21))
+		mem := vfs.NewMem()
+		cfg := smallConfig(mem)
+		cfg.Durability = DurabilityNone
+		l := mustOpen(t, cfg)
+		mustCreate(t, l, "t", broker.TopicConfig{})
+		acked := map[record.Offset]string{}
+		put := func(n int) {
+			for range n {
+				v := fmt.Sprintf("%d %0600d", len(acked), rng.Uint32())
+				acked[mustAppend(t, l, tp("t", 0), batchOf(t, v)).Base] = v
+			}
+		}
+		put(rng.IntN(30))
+		if rng.IntN(2) == 0 {
+			if err := l.Checkpoint(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put(rng.IntN(10))
+		if err := l.Sync(t.Context(), tp("t", 0)); err != nil {
+			t.Fatal(err)
+		}
+		synced := record.Offset(len(acked))
+		put(rng.IntN(10))
+		after := mem.Crash(rng, vfs.CrashMode(rng.IntN(3)))
+		mustClose(t, l)
+		cfg.FS = after
+		l = mustOpen(t, cfg)
+		got, b := mustRead(t, l, tp("t", 0))
+		if b.End < synced {
+			t.Fatalf("the end is %d, synced was %d", b.End, synced)
+		}
+		for o, v := range got {
+			if acked[o] != v {
+				t.Fatalf("offset %d: %.20q, want %.20q", o, v, acked[o])
+			}
+		}
+		mustClose(t, l)
+	})
 }
