@@ -51,3 +51,22 @@ func TestAcknowledgeErrors(t *testing.T) {
 		}
 	}
 }
+
+// I8: whatever stands in the topic is read as a Partition or refused, and what is read is written the same.
+func FuzzPartition(f *testing.F) {
+	f.Add([]byte(`{"start":7,"runs":[{"n":3,"s":1,"a":2,"o":"m","u":99},{"n":1,"s":2},{"n":2,"a":1}]}`))
+	f.Add([]byte(`{"start":9223372036854775806,"runs":[{"n":9223372036854775807}]}`))
+	f.Fuzz(func(t *testing.T, kept []byte) {
+		var p, again Partition
+		if json.Unmarshal(kept, &p) != nil {
+			return
+		}
+		raw, err := json.Marshal(&p)
+		if err == nil {
+			err = json.Unmarshal(raw, &again)
+		}
+		if err != nil || again.Start() != p.Start() || again.End() != p.End() || again.Open() != p.Open() {
+			t.Fatalf("%s is read again as %+v: %v", raw, again, err)
+		}
+	})
+}
