@@ -49,7 +49,7 @@ func assignUniform(members []*consumer, topics map[string]int32) []partitionSet 
 	taken := partitionSet{}
 	for i, m := range members {
 		for tp := range m.target {
-			if tp.Partition < topics[tp.Topic] && slices.Contains(who[tp.Topic], i) && !taken[tp] {
+			if _, wants := slices.BinarySearch(who[tp.Topic], i); wants && tp.Partition < topics[tp.Topic] && !taken[tp] {
 				out[i][tp], taken[tp] = true, true
 			}
 		}

@@ -47,7 +47,7 @@ type consumer struct {
 	id, instance, rack string
 	clientID, host     string
 	rebalance          time.Duration
-	names              []string
+	names              []string // sorted: a client may name a million, and they are searched for each topic under the lock of all groups
 	pattern            *pattern
 	sees               string // whom the access rules know, where there are any
 	maySee             func(topic string) bool
@@ -109,7 +109,8 @@ func (c *coordinator) reapConsumers(g *consumerGroup) {
 
 // subscribes says whether a member wants a topic.
 func (m *consumer) subscribes(topic string) bool {
-	return slices.Contains(m.names, topic) || m.matches(topic)
+	_, named := slices.BinarySearch(m.names, topic)
+	return named || m.matches(topic)
 }
 
 // matches says whether a topic is one of the member's pattern, and one that it may see.

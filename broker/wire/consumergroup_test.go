@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -332,6 +333,7 @@ func TestAssignors(t *testing.T) {
 					m.names = append(m.names, name)
 				}
 			}
+			slices.Sort(m.names)
 			members = append(members, m)
 		}
 		for name, assign := range map[string]func([]*consumer, map[string]int32) []partitionSet{"range": assignRange, "uniform": assignUniform} {
