@@ -10,7 +10,7 @@
 // # Concurrency
 //
 // A connection has one goroutine that reads frames and one that answers them in order, so pipelined
-// requests are answered in the order they came. A long poll (Fetch, JoinGroup, SyncGroup) ends when its
+// requests are answered in the order they came. A long poll (Fetch, ShareFetch, JoinGroup, SyncGroup) ends when its
 // connection dies or the server drains. Memory over all connections is bounded: a frame is read only when
 // its size fits into its share of Config.MemoryBudget, answers and what groups keep have theirs, and a peer that
 // sends or reads too slowly is cut.
@@ -30,7 +30,7 @@
 //
 // # Crash behaviour
 //
-// Committed offsets and transactions live in internal topics of the same Log and are durable when their request
+// Committed offsets, what share groups know, and transactions live in internal topics of the same Log and are durable when their request
 // is answered. A transaction that was open at a crash stays open, and one whose end was decided is finished when
 // the server opens. Group membership is in memory: after a restart members are unknown and join again.
 package wire

@@ -13,6 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/ledgerlake/ledgerlake/broker/wire/share"
+	"github.com/ledgerlake/ledgerlake/internal/acl"
 	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 )
 
@@ -188,4 +190,32 @@ func TestISODurations(t *testing.T) {
 			t.Errorf("%q was read as %v", text, got)
 		}
 	}
+}
+
+// A member needs Read on the group and on the topic: without the one nothing is answered, without the other the partition is refused, and
+// what it had is not acknowledged either.
+func TestShareRights(t *testing.T) {
+	s := guardedServer(t, newMemLog(t), func(c *Config) { c.DefaultPartitions = 1 })
+	s.tuned.put("g", groupConfig{ShareReset: resetEarliest})
+	produce(t, within(t, time.Minute), as(t, s, "root"), "t", 3)
+	m := sharerOf(t, s, "g", "m")
+	m.cl = as(t, s, "ann")
+	if m.fetch(9, 0); m.code != codeGroupAuthorization {
+		t.Errorf("without any rule: %d", m.code)
+	}
+	grant(t, s, allow("ann", acl.Read, acl.Group, "g"))
+	if p := m.fetch(9, 0); m.code != 0 || p.ErrorCode != codeTopicAuthorization || len(p.AcquiredRecords) > 0 {
+		t.Errorf("with Read on the group: %d, %+v", m.code, p)
+	}
+	topic := allow("ann", acl.Read, acl.Topic, "t")
+	grant(t, s, topic)
+	m.gets(given(0, 2, 1), 9, 0)
+	if err := s.access.change(t.Context(), func(*acl.Set) ([]acl.Rule, []acl.Rule) { return nil, []acl.Rule{topic} }); err != nil {
+		t.Fatal(err)
+	}
+	if code := m.acknowledge(false, say(0, 2, share.Accept)); code != codeTopicAuthorization {
+		t.Errorf("an acknowledgement without Read on the topic: %d", code)
+	}
+	grant(t, s, topic)
+	m.takes(say(0, 2, share.Accept))
 }
