@@ -312,7 +312,8 @@ func (l *Log) OffsetForTime(ctx context.Context, tp record.TopicPartition, ms in
 	}
 	for try := 0; ; try++ {
 		o, err := p.offsetForTime(ctx, ms)
-		if try < 3 && (errors.Is(err, fs.ErrClosed) || errors.Is(err, fs.ErrNotExist)) && !l.isClosed() {
+		var overtaken *broker.OutOfRangeError // by retention
+		if try < 3 && (errors.Is(err, fs.ErrClosed) || errors.Is(err, fs.ErrNotExist) || errors.As(err, &overtaken)) && !l.isClosed() {
 			continue
 		}
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
 	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/segment"
 )
 
 func TestLongPoll(t *testing.T) {
@@ -239,5 +241,54 @@ func TestFetchOfATopicMadeAgain(t *testing.T) {
 		if err != nil || !errors.Is(got[0].Err, want) || (want == nil) != (len(got[0].Batches) > 0) {
 			t.Errorf("topic %x: %v %v, want %v", id, got, err, want)
 		}
+	}
+}
+
+// deletesOnOpen deletes records when a segment is opened for the first time.
+type deletesOnOpen struct {
+	vfs.FS
+	before func()
+}
+
+func (d *deletesOnOpen) OpenRead(name string) (vfs.File, error) {
+	if d.before != nil && path.Ext(name) == segment.LogSuffix {
+		before := d.before
+		d.before = nil
+		before()
+	}
+	return d.FS.OpenRead(name)
+}
+
+// A time that is looked up while retention overtakes the look-up is found behind it: "out of range" is no answer to it.
+func TestOffsetForTimeOvertaken(t *testing.T) {
+	fsys := &deletesOnOpen{FS: vfs.NewMem()}
+	l := mustOpen(t, smallConfig(fsys))
+	defer mustClose(t, l)
+	mustCreate(t, l, "t", broker.TopicConfig{})
+	for i := range 12 { // three batches a segment
+		b := record.NewBuilder(record.None)
+		ms := start.UnixMilli() + int64(i)
+		if i == 0 {
+			ms += 50 // the first segment promises a time that its rest does not have
+		}
+		b.Append(ms, nil, make([]byte, 900), nil)
+		raw, err := b.Build(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustAppend(t, l, tp("t", 0), raw)
+	}
+	remove := func(before record.Offset) {
+		if _, err := l.DeleteRecords(t.Context(), tp("t", 0), before); err != nil {
+			t.Error(err)
+		}
+	}
+	remove(1)
+	if err := l.Checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	fsys.before = func() { remove(8) }
+	if o, err := l.OffsetForTime(t.Context(), tp("t", 0), start.UnixMilli()+4); err != nil || o != 8 {
+		t.Errorf("offset %d, %v; want 8", o, err)
 	}
 }
