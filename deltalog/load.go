@@ -46,7 +46,7 @@ func loadFrom(ctx context.Context, store objstore.Store, l *listing, target Vers
 		target = l.newest
 	}
 	if target > l.newest {
-		return nil, fmt.Errorf("%w: %d, the newest is %d", ErrVersionNotFound, target, l.newest)
+		return nil, fmt.Errorf("%w: there is no version %d: the newest is %d", ErrVersionNotFound, target, l.newest)
 	}
 	var first error
 	keep := func(err error) {

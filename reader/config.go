@@ -231,7 +231,7 @@ func (c Config) validate() error {
 		errs = append(errs, fmt.Errorf("reader config: MaxRows %d is negative", c.MaxRows))
 	}
 	if c.Follow && c.Source == nil {
-		errs = append(errs, errors.New("reader config: Follow needs a Source: a table alone has no tail"))
+		errs = append(errs, errors.New("reader config: a table alone has no tail to follow: name the log too (Source; DIR/TOPIC of a served directory, or kafka://host:port/topic with --table)"))
 	}
 	return errors.Join(errs...)
 }

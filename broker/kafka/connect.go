@@ -3,6 +3,7 @@ package kafka
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -12,6 +13,7 @@ import (
 func connectError(at []string, err error) error {
 	remedy := ""
 	_, mute := errors.AsType[*kgo.ErrFirstReadEOF](err)
+	mute = mute && strings.HasSuffix(err.Error(), "missing?") // and not TLS that the broker does not speak
 	switch {
 	case mute: // that is all a Kafka says to who comes by another protocol
 		remedy = "; a broker with users wants --sasl-user and --sasl-password, one with TLS --tls or --tls-ca"

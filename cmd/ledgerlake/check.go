@@ -102,7 +102,7 @@ func checkTable(ctx context.Context, out io.Writer, store *storeFlags, target st
 	}
 	log, err := deltalog.Check(ctx, st)
 	if err != nil {
-		return 0, fmt.Errorf("check %s: %w", target, err)
+		return 0, tableError(target, err)
 	}
 	faults := printFindings(out, log)
 	t, err := table.Open(ctx, st, table.Config{Outside: store.open})

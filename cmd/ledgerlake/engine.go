@@ -121,7 +121,7 @@ func openEngine(ctx context.Context, cfg engineConfig) (*engine, error) {
 		DefaultTopic: cfg.topic, RetentionInterval: cfg.retentionInterval, Logger: cfg.log,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("open the log of %s: %w", cfg.dir, err)
+		return nil, lockError(cfg.dir, fmt.Errorf("open the log of %s: %w", cfg.dir, err))
 	}
 	e.log = log
 	if err := e.createTopics(ctx); err != nil {
@@ -145,7 +145,7 @@ func openEngine(ctx context.Context, cfg engineConfig) (*engine, error) {
 	cfg.access.set(&port)
 	e.server, err = wire.Open(ctx, port)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open Kafka port: %w", err), log.Close())
+		return nil, errors.Join(listenError("--kafka-listen", fmt.Errorf("open Kafka port: %w", err)), log.Close())
 	}
 	if err := errors.Join(e.openWeb(ctx), e.openFlight(ctx)); err != nil {
 		return nil, errors.Join(err, e.close())

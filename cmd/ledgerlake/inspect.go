@@ -64,7 +64,7 @@ func newInspect() *cobra.Command {
 			debug.SetGCPercent(200)
 			l, err := deltalog.Open(cmd.Context(), st, deltalog.Config{})
 			if err != nil {
-				return fmt.Errorf("open table %s: %w", target, err)
+				return tableError(target, err)
 			}
 			if log {
 				err = inspectHistory(cmd.Context(), out, l, target, asJSON, limit)

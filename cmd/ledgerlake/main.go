@@ -59,6 +59,7 @@ named by --config (flush-age: 5s). A flag wins over the environment, which wins 
 			return bindConfig(cmd)
 		},
 	}
+	root.SetFlagErrorFunc(flagError)
 	root.PersistentFlags().String("config", "", "YAML file with flag values, by flag name")
 	root.PersistentFlags().String("log-level", "info", "debug, info, warn or error; logs go to standard error")
 	root.PersistentFlags().String("log-format", "text", "text, or json for one object a line")

@@ -75,7 +75,7 @@ func withTable(ctx context.Context, store *storeFlags, target string, job func(t
 	}
 	t, err := table.Open(ctx, st, table.Config{})
 	if err != nil {
-		return err
+		return tableError(target, err)
 	}
 	return errors.Join(job(t), t.Close())
 }

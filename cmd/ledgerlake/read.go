@@ -127,6 +127,8 @@ func (r *readFlags) run(ctx context.Context, s *stream, out io.Writer) (err erro
 		return err
 	}
 	switch {
+	case r.limit < 0:
+		return fmt.Errorf("--limit %d is below 0", r.limit)
 	case r.tombstones && !r.latest:
 		return errors.New("--tombstones says which keys --latest-by-key gives: it goes with that flag only")
 	case r.latest && r.limit > 0:

@@ -80,7 +80,7 @@ func (g *gatewayFlags) runPulsar(ctx context.Context, cfg engineConfig, ready st
 	cfg.access.set(&port)
 	server, err := wire.Open(ctx, port)
 	if err != nil {
-		return fmt.Errorf("open Kafka port: %w", err)
+		return listenError("--kafka-listen", fmt.Errorf("open Kafka port: %w", err))
 	}
 	stop, at, err := g.metrics(server, cfg)
 	if err != nil {

@@ -134,7 +134,7 @@ func (f *sourceFlags) openTable(ctx context.Context, s *stream, at string) error
 	}
 	t, err := table.Open(ctx, store, table.Config{Topic: s.topic, Names: names, Logger: f.log, Outside: f.store.open})
 	if err != nil {
-		return fmt.Errorf("open table %s: %w", at, err)
+		return tableError(at, err)
 	}
 	s.table = t
 	s.closes = append(s.closes, t.Log.Close)
@@ -230,7 +230,10 @@ func (f *sourceFlags) openServed(ctx context.Context, dir, topic string) (*strea
 		}
 	}
 	if _, err := s.source.Partitions(ctx, topic); err != nil {
-		return nil, errors.Join(fmt.Errorf("topic %s of %s: %w", topic, dir, err), s.close())
+		if there, _ := topicNames(dir); errors.Is(err, broker.ErrUnknownTopic) && len(there) > 0 {
+			err = fmt.Errorf("%w; there are %s", err, strings.Join(there[:min(len(there), 20)], ", "))
+		}
+		return nil, errors.Join(fmt.Errorf("%s: %w", dir, err), s.close())
 	}
 	at := strings.TrimSuffix(info.Lake, "/") + "/" + topic
 	store, err := f.store.open(ctx, at)
@@ -256,7 +259,7 @@ func (f *sourceFlags) openLog(ctx context.Context, s *stream, dir string) error 
 	}
 	log, err := local.Open(ctx, local.Config{Dir: filepath.Join(dir, "log"), FS: vfs.OS(), Logger: f.log})
 	if err != nil {
-		return fmt.Errorf("open the log of %s: %w", dir, err)
+		return lockError(dir, fmt.Errorf("open the log of %s: %w", dir, err))
 	}
 	if f.logs == nil {
 		f.logs = map[string]*local.Log{}

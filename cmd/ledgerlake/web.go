@@ -41,7 +41,7 @@ func (e *engine) openFlight(ctx context.Context) (err error) {
 		return nil
 	}
 	e.flight, err = flight.Open(ctx, flight.Config{Listen: e.cfg.flight, Engine: e.log, Table: e.table, Logger: e.cfg.log})
-	return err
+	return listenError("--flight-listen", err)
 }
 
 // table gives the open table of a topic, if it has one.

@@ -81,6 +81,9 @@ func compileExpression(source string, kafka bool) (*node, error) {
 		return nil, fmt.Errorf("JMESPath: the expression has %d bytes, and at most %d are taken", len(source), maxSource)
 	}
 	ast, err := parse(source)
+	if err != nil && strings.Contains(err.Error(), "TOKNumber") {
+		return nil, fmt.Errorf("JMESPath %q: a number to compare with is a literal, in backticks: payload.amount > `10`", source)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("JMESPath %q: %w", source, err)
 	}

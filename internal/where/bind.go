@@ -122,7 +122,7 @@ func bindNode(n *node, schema *arrow.Schema) (bound, error) {
 func bindLeaf(l *leaf, schema *arrow.Schema) (*test, error) {
 	fields, ok := schema.FieldsByName(l.column)
 	if !ok || len(fields) != 1 {
-		return nil, fmt.Errorf("%w: there is no column %q", ErrSyntax, l.column)
+		return nil, fmt.Errorf("%w: there is no column %q; there are %s", ErrSyntax, l.column, columnsOf(schema))
 	}
 	t := &test{column: l.column, typ: fields[0].Type, op: l.op}
 	if l.op == opNull || l.op == opNotNull {
@@ -265,4 +265,17 @@ func decimalLiteral(s string, typ *arrow.Decimal128Type, wrong error) (value, er
 		return value{}, wrong
 	}
 	return value{form: formDecimal, d: d}, nil
+}
+
+// columnsOf names the first columns, for an error.
+func columnsOf(schema *arrow.Schema) string {
+	const most = 50
+	var names []string
+	for i := range min(schema.NumFields(), most) {
+		names = append(names, schema.Field(i).Name)
+	}
+	if schema.NumFields() > most {
+		names = append(names, "...")
+	}
+	return strings.Join(names, ", ")
 }

@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Check gives an error for the first key that like, a struct with yaml tags, has no field for; nil also for what is no YAML, or has
+// Check gives an error for the first key that like, a struct with yaml tags, has no field for, and for a file without keys; nil also for what is no YAML, or has
 // values of other types: the decoder says that. Structs in lists and fields are looked at too; one with an inline map takes any key.
 // It is safe for concurrent use.
 func Check(raw []byte, like any) error {
@@ -20,7 +20,12 @@ func Check(raw []byte, like any) error {
 	if err := yaml.Unmarshal(raw, &doc); err != nil || len(doc.Content) == 0 {
 		return nil
 	}
-	return check(doc.Content[0], reflect.TypeOf(like))
+	root, t := doc.Content[0], reflect.TypeOf(like)
+	if t.Kind() == reflect.Struct && root.Kind != yaml.MappingNode && root.Tag != "!!null" {
+		known, _ := fieldsOf(t)
+		return fmt.Errorf("line %d: want lines of KEY: VALUE; the keys are %s", root.Line, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+	}
+	return check(root, t)
 }
 
 func check(n *yaml.Node, t reflect.Type) error {
@@ -49,7 +54,7 @@ func checkFields(n *yaml.Node, t reflect.Type) error {
 			}
 		case !open && key.Value != "<<":
 			names := slices.Sorted(maps.Keys(known))
-			if near := nearest(key.Value, names); near != "" {
+			if near := Nearest(key.Value, names); near != "" {
 				return fmt.Errorf("line %d: there is no key %q: did you mean %q?", key.Line, key.Value, near)
 			}
 			return fmt.Errorf("line %d: there is no key %q here; the keys are %s", key.Line, key.Value, strings.Join(names, ", "))
@@ -77,8 +82,8 @@ func fieldsOf(t reflect.Type) (known map[string]reflect.Type, open bool) {
 	return known, open
 }
 
-// nearest is the name that differs by the fewest letters; empty when all differ by many.
-func nearest(key string, names []string) (best string) {
+// Nearest is the name that differs by the fewest letters; empty when all differ by many.
+func Nearest(key string, names []string) (best string) {
 	least := max(2, len(key)/3) + 1
 	for _, name := range names {
 		if d := distance(strings.ToLower(key), strings.ToLower(name)); d < least && d < len(name) {

@@ -30,7 +30,9 @@ func TestCheck(t *testing.T) {
 		"name: a\nmaxRate: 1\nopen: [{topic: b, any: 1}]": "",
 		"[":       "",
 		"":        "",
-		"a":       "",
+		"# a":     "",
+		"a":       "line 1: want lines of KEY: VALUE; the keys are columns, keep, maxRate, name, open",
+		"- a":     "line 1: want lines of KEY: VALUE",
 		"keep: 1": "",
 	} {
 		err := Check([]byte(text), file{})

@@ -114,7 +114,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	if ac.Region == "" {
 		if cfg.Endpoint == "" {
-			return nil, fmt.Errorf("open s3://%s: no region is set: give one, or set AWS_REGION", cfg.Bucket)
+			return nil, fmt.Errorf("open s3://%s: no region is set: give --s3-region, or set AWS_REGION", cfg.Bucket)
 		}
 		ac.Region = "us-east-1"
 	}
