@@ -1,6 +1,7 @@
 package logdir
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,7 +100,7 @@ func Open(ctx context.Context, cfg Config) (*Source, error) {
 	}
 	if len(s.parts) == 0 {
 		slices.Sort(others)
-		return nil, fmt.Errorf("%s: %w: there is no folder %s-0; topics here: %s", cfg.Dir, broker.ErrUnknownTopic, cfg.Topic, strings.Join(others, ", "))
+		return nil, fmt.Errorf("%s: %w: there is no folder %s-0; topics here: %s", cfg.Dir, broker.ErrUnknownTopic, cfg.Topic, cmp.Or(strings.Join(others, ", "), "none, since no folder is named TOPIC-PARTITION"))
 	}
 	return s, nil
 }

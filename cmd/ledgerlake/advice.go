@@ -36,9 +36,17 @@ func flagError(cmd *cobra.Command, err error) error {
 		}
 		return fmt.Errorf("%w: %s`%s --help` shows all", err, near, cmd.CommandPath())
 	}
+	if _, bad := errors.AsType[*pflag.InvalidValueError](err); !bad {
+		return fmt.Errorf("%w: `%s --help` shows how flags are given", err, cmd.CommandPath())
+	}
+	return valueError(err)
+}
+
+// valueError says what a flag wants instead of a value that it does not take, on the command line or elsewhere.
+func valueError(err error) error {
 	bad, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
-		return fmt.Errorf("%w: `%s --help` shows how flags are given", err, cmd.CommandPath())
+		return err
 	}
 	want := map[string]string{
 		"duration": "a time with its unit, as in 500ms, 10s, 5m or 1h", "int": "a number", "int32": "a number", "int64": "a number", "float64": "a number",

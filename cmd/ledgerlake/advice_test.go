@@ -60,6 +60,25 @@ func TestMistakesAreAnswered(t *testing.T) {
 	}
 }
 
+// What the environment and a file say of a flag is answered as what the command line says.
+func TestMistakesOfTheEnvironment(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(file, []byte("flush-age: 3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("LEDGERLAKE_FLUSH_ROWS", "x")
+	for args, want := range map[string]string{
+		"serve --config " + file: `config file key flush-age: --flush-age "3": want a time with its unit`,
+		"serve":                  `environment LEDGERLAKE_FLUSH_ROWS: --flush-rows "x": want a number`,
+	} {
+		root := newRoot()
+		root.SetArgs(strings.Fields(args))
+		if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", args, err, want)
+		}
+	}
+}
+
 // A directory that is served already says so to who wants to serve or read it.
 func TestLockedDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "log")

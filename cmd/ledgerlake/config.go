@@ -29,7 +29,7 @@ func bindConfig(cmd *cobra.Command) error {
 		env := "LEDGERLAKE_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 		if v, ok := os.LookupEnv(env); ok {
 			if err := cmd.Flags().Set(f.Name, v); err != nil {
-				errs = append(errs, fmt.Errorf("environment %s: %w", env, err))
+				errs = append(errs, fmt.Errorf("environment %s: %w", env, valueError(err)))
 			}
 			return
 		}
@@ -38,7 +38,7 @@ func bindConfig(cmd *cobra.Command) error {
 		}
 		for _, v := range fromFile {
 			if err := cmd.Flags().Set(f.Name, v); err != nil {
-				errs = append(errs, fmt.Errorf("config file key %s: %w", f.Name, err))
+				errs = append(errs, fmt.Errorf("config file key %s: %w", f.Name, valueError(err)))
 			}
 		}
 	})

@@ -47,7 +47,7 @@ history from the table and the tail from the log.
 Start here:
   ledgerlake demo                                  see it all work in half a minute
   ledgerlake serve --dir ./data --topic events:4   a durable log on 127.0.0.1:9092 and its tables
-  ledgerlake read --dir ./data events            the stream from the first offset on
+  ledgerlake read --dir ./data events              the stream from the first offset on
 
 Every flag can also be set in the environment (--flush-age is LEDGERLAKE_FLUSH_AGE) or in a YAML file
 named by --config (flush-age: 5s). A flag wins over the environment, which wins over the file.`,
