@@ -44,10 +44,10 @@ help: ## list the targets
 build: ## build bin/ledgerlake
 	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o $(BIN) ./cmd/ledgerlake
 
-# With the profile of ingest's drains all packages are compiled once more, which takes minutes.
+# With the profile of ingest's drains and the broker's work all packages are compiled once more, which takes minutes.
 .PHONY: release
 release: ## build bin/ledgerlake as it is to be deployed: the compiler knows the hot path by a profile (minutes)
-	$(GO) build -trimpath -pgo=cmd/ledgerlake/ingest.pgo -ldflags "-X main.version=$(VERSION)" -o $(BIN) ./cmd/ledgerlake
+	$(GO) build -trimpath -pgo=cmd/ledgerlake/release.pgo -ldflags "-X main.version=$(VERSION)" -o $(BIN) ./cmd/ledgerlake
 
 .PHONY: demo
 demo: build ## the whole story on one screen: produce, tier, read across the seam

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -121,6 +123,9 @@ func runScenario(cmd *cobra.Command, run func(context.Context, bench.Config) (*b
 		return err
 	}
 	report.Commit = version
+	if released() {
+		report.Notes = append(report.Notes, "ledgerlake is the build of `make release`: the compiler knows its hot paths by a profile")
+	}
 	if file != "" {
 		f, fault := os.Create(file)
 		if fault != nil {
@@ -131,6 +136,12 @@ func runScenario(cmd *cobra.Command, run func(context.Context, bench.Config) (*b
 		}
 	}
 	return errors.Join(report.WriteText(cmd.OutOrStdout()), err)
+}
+
+// released says whether this is a build of `make release`.
+func released() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == "-pgo" })
 }
 
 // newBenchList shows scenarios and cases, as data when asked.

@@ -64,7 +64,7 @@ if [ -n "$full" ]; then
   step reprocess 900 900 replay --case reprocess --rounds 2 --records 10000000
   ! has 'pulsar/*/pulsar-broker-*.jar' || step pulsar 600 600 pulsar --rounds 5 --records 400000
 else
-  step drains 40 330 ingest --rounds 2 --records 1500000 --case "web x12,event x12"
+  step drains 60 720 ingest --rounds 2 --records 1500000 --case "web x12,event x12"
   step tiering 25 25 tiering --rounds 3 --records 150000
   step rates 70 190 ingest --rounds 1 --case "fresh x12,outage x12,S3 fresh"
   step goals 70 240 ingest --rounds 1 --records 1500000 --case "web x1,event x1,event2k x1,event2k x12"
