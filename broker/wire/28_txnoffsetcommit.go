@@ -90,11 +90,14 @@ func (c *coordinator) mayCommitTxn(group, id string, instance *string, generatio
 	if group == "" {
 		return codeInvalidGroupID
 	}
-	if generation < 0 && id == "" && instance == nil {
-		return codeNone
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	switch {
+	case c.isShare(group): // a position would make its name that of another kind
+		return codeGroupIDNotFound
+	case generation < 0 && id == "" && instance == nil:
+		return codeNone
+	}
 	if cg := c.consumers[group]; cg != nil {
 		code := cg.check(id, generation)
 		if code == codeStaleMemberEpoch {

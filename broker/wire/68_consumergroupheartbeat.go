@@ -66,6 +66,7 @@ func (s *Server) readHeartbeat(r *request, hb *heartbeatRequest) (int16, error) 
 	if err := s.allowedGroup(r, acl.Read, hb.Group); err != nil {
 		return codeOf(err), err
 	}
+	slices.Sort(hb.SubscribedTopicNames) // here, and not under the lock of all groups
 	for _, t := range hb.SubscribedTopicNames {
 		if err := s.allowedTopic(r, acl.Describe, t); err != nil {
 			return codeOf(err), err

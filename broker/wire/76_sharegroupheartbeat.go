@@ -40,6 +40,7 @@ func (s *Server) checkShareHeartbeat(r *request, req *kmsg.ShareGroupHeartbeatRe
 	if err := s.allowedGroup(r, acl.Read, req.GroupID); err != nil {
 		return codeOf(err), err
 	}
+	slices.Sort(req.SubscribedTopicNames) // here, and not under the lock of all groups
 	for _, t := range req.SubscribedTopicNames {
 		if err := s.allowedTopic(r, acl.Describe, t); err != nil {
 			return codeOf(err), err

@@ -194,7 +194,7 @@ func (s *Server) shareStart(ctx context.Context, tp record.TopicPartition, c gro
 	case c.ShareReset == resetEarliest:
 		ms = offsetEarliest
 	case ok:
-		ms = time.Now().Add(-age).UnixMilli()
+		ms = max(0, time.Now().Add(-age).UnixMilli()) // negative ones have meanings of their own
 	}
 	at, _, err := s.listOffset(ctx, tp, ms, broker.ReadUncommitted)
 	if err == nil && at < 0 { // nothing is so young

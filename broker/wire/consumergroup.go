@@ -118,6 +118,23 @@ func (m *consumer) matches(topic string) bool {
 	return m.pattern.matches(topic) && (m.maySee == nil || m.maySee(topic))
 }
 
+// addNamed adds the topics that there are among sorted names, of which a member may have any number (I8).
+func addNamed(topics map[string]int32, names []string, all map[string]broker.TopicInfo) {
+	if len(names) <= len(all) {
+		for _, t := range names {
+			if in, ok := all[t]; ok {
+				topics[t] = in.Config.Partitions
+			}
+		}
+		return
+	}
+	for t, in := range all {
+		if _, ok := slices.BinarySearch(names, t); ok {
+			topics[t] = in.Config.Partitions
+		}
+	}
+}
+
 // refresh compares the topics that the group reads with those that there are; where they differ the epoch grows.
 func (g *consumerGroup) refresh(all map[string]broker.TopicInfo, now bool) {
 	if !now && time.Since(g.looked) < g.staleness {
@@ -127,11 +144,7 @@ func (g *consumerGroup) refresh(all map[string]broker.TopicInfo, now bool) {
 	topics := map[string]int32{}
 	patterns := map[[2]string]*consumer{} // one member for all with the same pattern and rights
 	for _, m := range g.members {
-		for _, t := range m.names {
-			if in, ok := all[t]; ok {
-				topics[t] = in.Config.Partitions
-			}
-		}
+		addNamed(topics, m.names, all)
 		if m.pattern != nil {
 			patterns[[2]string{m.pattern.String(), m.sees}] = m
 		}

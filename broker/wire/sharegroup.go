@@ -76,11 +76,7 @@ func (g *shareGroup) refresh(all map[string]broker.TopicInfo, changed bool) {
 	g.looked = time.Now()
 	topics := map[string]int32{}
 	for _, m := range g.members {
-		for _, t := range m.names {
-			if in, ok := all[t]; ok {
-				topics[t] = in.Config.Partitions
-			}
-		}
+		addNamed(topics, m.names, all)
 	}
 	if !changed && maps.Equal(topics, g.topics) {
 		return

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/broker/wire/share"
 	"github.com/ledgerlake/ledgerlake/internal/acl"
 	"github.com/ledgerlake/ledgerlake/internal/seedtest"
@@ -170,11 +172,34 @@ func TestShareGroupNames(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "GROUP_ID_NOT_FOUND") {
 		t.Errorf("a commit for a share group: %v", err)
 	}
+	if code := s.groups.mayCommitTxn("shared", "", nil, -1); code != codeGroupIDNotFound {
+		t.Errorf("a commit in a transaction for a share group: %d", code)
+	}
 	join := kmsg.NewPtrJoinGroupRequest()
 	join.Group, join.SessionTimeoutMillis, join.RebalanceTimeoutMillis, join.ProtocolType = "shared", 10_000, 10_000, "consumer"
 	join.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range"}}
 	if resp, err := join.RequestWith(ctx, client(t, s)); err != nil || resp.ErrorCode != codeInconsistentProtocol {
 		t.Errorf("a classic member of a share group: %+v %v", resp, err)
+	}
+}
+
+// A group that begins before 1970 begins with the first record.
+func TestShareResetBeforeTime(t *testing.T) {
+	s := shared(t, newMemLog(t), 1, map[string]groupConfig{"old": {ShareReset: "by_duration:P25000D"}})
+	sharerOf(t, s, "old", "a").gets(given(0, 0, 1), 1, 0)
+}
+
+// However many topics a member names, those that there are are found.
+func TestAddNamed(t *testing.T) {
+	all := map[string]broker.TopicInfo{}
+	for i, name := range []string{"a", "b", "c"} {
+		all[name] = broker.TopicInfo{Config: broker.TopicConfig{Partitions: int32(i + 1)}}
+	}
+	for _, names := range [][]string{{"a", "c"}, {"0", "a", "aa", "c", "d", "e"}} {
+		got := map[string]int32{}
+		if addNamed(got, names, all); !maps.Equal(got, map[string]int32{"a": 1, "c": 3}) {
+			t.Errorf("of %q: %v", names, got)
+		}
 	}
 }
 

@@ -71,7 +71,7 @@ func (s *shareStore) load(ctx context.Context) error {
 	return s.topic.load(ctx, func(rec *record.Record) error {
 		var key shareRecord
 		if err := json.Unmarshal(rec.Key, &key); err != nil {
-			return fmt.Errorf("offset %d: key of a share partition: %w", rec.Offset, err)
+			return fmt.Errorf("%s, offset %d: no key of a share partition; a topic of that name from before share groups were built has to be deleted with the build that made it: %w", ShareTopic, rec.Offset, err)
 		}
 		part := s.part(key.Group, key.shareKey)
 		var p *share.Partition
