@@ -233,6 +233,14 @@ func (*stream) Hold(context.Context, record.TopicPartition, record.Offset) error
 	return broker.ErrNoHold
 }
 
+// Sync implements broker.Syncer for a log that is one.
+func (s *stream) Sync(ctx context.Context, tp record.TopicPartition) error {
+	if log, ok := s.log.(broker.Syncer); ok {
+		return log.Sync(ctx, tp)
+	}
+	return nil
+}
+
 // TopicID implements broker.TopicIdentifier for a log that knows it.
 func (s *stream) TopicID(ctx context.Context, topic string) ([16]byte, error) {
 	if log, ok := s.log.(broker.TopicIdentifier); ok {
