@@ -165,8 +165,9 @@ func (a *shareAnswer) topics() []kmsg.ShareFetchResponseTopic {
 func (s *Server) release(who shareReader, parts []shareKey) {
 	l := s.tuned.of(who.group).limits()
 	for _, k := range parts {
-		err := s.shares.change(s.hardCtx, who.group, k, l, func(p *share.Partition, _ int64) (bool, error) {
-			return p.Release(who.member, l), nil
+		_, err := s.shares.change(s.hardCtx, who.group, k, l, func(p *share.Partition, _ int64) error {
+			p.Release(who.member)
+			return nil
 		})
 		if err != nil { // its lock runs out
 			s.lg.Error("give back records of a share group", "group", who.group, "member", who.member, "err", err)

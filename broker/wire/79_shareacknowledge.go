@@ -132,10 +132,8 @@ func (s *Server) acknowledge(r *request, who shareReader, acks []shareAcks, rene
 }
 
 func (s *Server) acknowledgePart(who shareReader, a shareAcks, l share.Limits) error {
-	known := false
-	err := s.shares.change(s.hardCtx, who.group, a.key, l, func(p *share.Partition, now int64) (bool, error) {
-		known = true
-		return true, p.Acknowledge(who.member, a.acks, now, l)
+	known, err := s.shares.change(s.hardCtx, who.group, a.key, l, func(p *share.Partition, now int64) error {
+		return p.Acknowledge(who.member, a.acks, now, l)
 	})
 	if err == nil && !known {
 		err = fmt.Errorf("%w: the group was given nothing of the partition", share.ErrState)

@@ -143,10 +143,12 @@ func (l *memLog) Fetch(ctx context.Context, ranges []broker.FetchRange, opts bro
 func (l *memLog) fetch(ranges []broker.FetchRange, opts broker.FetchOptions) (out []broker.Fetched, total int, failed bool) {
 	for _, r := range ranges {
 		f := broker.Fetched{TP: r.TP}
-		p, _, err := l.part(r.TP)
+		p, t, err := l.part(r.TP)
 		switch {
 		case err != nil:
 			f.Err = err
+		case r.ID != [16]byte{} && r.ID != t.info.ID:
+			f.Err = broker.ErrUnknownTopic
 		case r.From < p.start || r.From > p.end:
 			f.Err = &broker.OutOfRangeError{TP: r.TP, Offset: r.From, Bounds: p.bounds()}
 		default:

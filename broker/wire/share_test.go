@@ -4,12 +4,16 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/broker/wire/share"
 	"github.com/ledgerlake/ledgerlake/record"
 )
@@ -20,6 +24,7 @@ type sharer struct {
 	ctx   context.Context
 	cl    *kgo.Client
 	topic [16]byte
+	other [][16]byte // topics that it reads as well
 	group string
 	id    string
 	epoch int32
@@ -55,6 +60,9 @@ func (m *sharer) fetch(most int32, wait time.Duration, acks ...share.Ack) kmsg.S
 		rp.AcknowledgementBatches = append(rp.AcknowledgementBatches, b)
 	}
 	rt.Partitions = append(rt.Partitions, rp)
+	for _, id := range m.other {
+		req.Topics = append(req.Topics, kmsg.ShareFetchRequestTopic{TopicID: id, Partitions: []kmsg.ShareFetchRequestTopicPartition{{}}})
+	}
 	req.Topics = append(req.Topics, rt)
 	resp, err := req.RequestWith(m.ctx, m.cl)
 	if err != nil {
@@ -63,10 +71,12 @@ func (m *sharer) fetch(most int32, wait time.Duration, acks ...share.Ack) kmsg.S
 	if m.code = resp.ErrorCode; m.code == 0 {
 		m.epoch++
 	}
-	if len(resp.Topics) == 0 {
-		return kmsg.NewShareFetchResponseTopicPartition()
+	for _, t := range resp.Topics {
+		if t.TopicID == m.topic {
+			return t.Partitions[0]
+		}
 	}
-	return resp.Topics[0].Partitions[0]
+	return kmsg.NewShareFetchResponseTopicPartition()
 }
 
 // offsets fetches and gives what came, as offset:attempts.
@@ -144,7 +154,7 @@ func shareOffsets(t *testing.T, ctx context.Context, cl *kgo.Client, group strin
 }
 
 // shared starts a server with n records in the one partition of t, each a batch; what share groups read begins at the start.
-func shared(t *testing.T, log *memLog, n int, groups map[string]groupConfig) *Server {
+func shared(t *testing.T, log broker.Log, n int, groups map[string]groupConfig) *Server {
 	t.Helper()
 	s := start(t, log, func(c *Config) { c.DefaultPartitions = 1 })
 	for name, cfg := range groups {
@@ -278,10 +288,10 @@ func TestShareSessions(t *testing.T) {
 	if code := a.acknowledge(true, say(0, 0, share.Accept)); code != 0 {
 		t.Errorf("the last acknowledgement: %d", code)
 	}
-	b.gets(append(given(1, 1, 2), "2:1"), 20, 0)
-	b.cl.Close() // as a member that dies
+	b.gets(given(1, 2, 1), 20, 0) // nothing was said of 1: it was not given
+	b.cl.Close()                  // as a member that dies
 	c := sharerOf(t, s, "g", "c")
-	c.gets([]string{"1:3", "2:2"}, 20, time.Minute)
+	c.gets(given(1, 2, 1), 20, time.Minute)
 }
 
 // I4: a group reads on through a table that alone has the records, over its holes, to the log.
@@ -371,5 +381,146 @@ func TestShareAnswerHasNoNull(t *testing.T) {
 	}
 	if p := resp.(*kmsg.ShareFetchResponse).Topics[0].Partitions[0]; p.ErrorCode != 0 || p.Records == nil {
 		t.Errorf("code %d, records %v", p.ErrorCode, p.Records)
+	}
+}
+
+// watchedLog counts what is read of it.
+type watchedLog struct {
+	*memLog
+	reads atomic.Int64
+	waits chan struct{}                 // has one for each request that waits for records
+	fail  func(broker.FetchRange) error // when set
+}
+
+func watched(t *testing.T) *watchedLog {
+	return &watchedLog{memLog: newMemLog(t), waits: make(chan struct{}, 1000)}
+}
+
+func (l *watchedLog) Fetch(ctx context.Context, ranges []broker.FetchRange, opts broker.FetchOptions) ([]broker.Fetched, error) {
+	if l.reads.Add(1); opts.MaxWait > 0 {
+		l.waits <- struct{}{}
+	}
+	if l.fail != nil {
+		if err := l.fail(ranges[0]); err != nil {
+			return nil, err
+		}
+	}
+	return l.memLog.Fetch(ctx, ranges, opts)
+}
+
+// A topic that is not there takes nothing from the others of its session: what a member has of them it is sent.
+func TestShareBesideAnError(t *testing.T) {
+	s := shared(t, newMemLog(t), 6, map[string]groupConfig{"g": {}})
+	m := sharerOf(t, s, "g", "m")
+	m.other = [][16]byte{{9}}
+	for i := range 3 {
+		m.gets(given(2*i, 2*i+1, 1), 2, 0)
+	}
+}
+
+// I8: those who wait for one partition wait; they do not wake each other.
+func TestShareReadersThatWait(t *testing.T) {
+	const members = 30
+	log := watched(t)
+	log.fail = func(broker.FetchRange) error { // as a disk takes its time
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		<-ctx.Done()
+		return nil
+	}
+	s := shared(t, log, 1, map[string]groupConfig{"g": {}})
+	sharerOf(t, s, "g", "first").gets(given(0, 0, 1), 1, 0)
+	log.reads.Store(0)
+	var all sync.WaitGroup
+	var got atomic.Int64
+	for i := range members {
+		m := sharerOf(t, s, "g", fmt.Sprint(i))
+		all.Go(func() { got.Add(int64(len(m.offsets(1, 2*time.Second)))) })
+	}
+	all.Wait()
+	if n := log.reads.Load(); n > 10*members || got.Load() != 0 {
+		t.Errorf("%d members read the log %d times for %d records", members, n, got.Load())
+	}
+	for len(log.waits) > 0 {
+		<-log.waits
+	}
+	for i := range members {
+		m := sharerOf(t, s, "g", fmt.Sprint("again", i))
+		all.Go(func() { got.Add(int64(len(m.offsets(1, time.Minute)))) })
+	}
+	for range members {
+		<-log.waits
+	}
+	produce(t, within(t, time.Minute), client(t, s), "t", members)
+	if all.Wait(); got.Load() != members {
+		t.Errorf("%d members got %d records", members, got.Load())
+	}
+}
+
+// What clients name is nothing that a group knows.
+func TestShareOfNothingIsNotKept(t *testing.T) {
+	s := shared(t, newMemLog(t), 1, map[string]groupConfig{"g": {}})
+	m := sharerOf(t, s, "g", "m")
+	real := m.topic
+	m.topic = [16]byte{9}
+	m.fetch(0, 0)
+	m.acknowledge(true)
+	m.topic, m.epoch = real, 0
+	m.fetch(0, 0)
+	if code := m.acknowledge(true, say(0, 0, share.Accept)); code != codeInvalidRecordState {
+		t.Errorf("an acknowledgement of what was never given: %d", code)
+	}
+	if len(s.shares.groups) > 0 {
+		t.Errorf("kept: %v", s.shares.groups)
+	}
+}
+
+// Who waits for a topic gets nothing of another that was made under its name.
+func TestShareTopicMadeAgain(t *testing.T) {
+	log := watched(t)
+	s := shared(t, log, 1, map[string]groupConfig{"g": {}})
+	m := sharerOf(t, s, "g", "m")
+	m.gets(given(0, 0, 1), 1, 0)
+	done := make(chan kmsg.ShareFetchResponseTopicPartition)
+	go func() { done <- m.fetch(9, time.Minute) }()
+	<-log.waits
+	adm := kadm.NewClient(client(t, s))
+	if resp, err := adm.DeleteTopic(m.ctx, "t"); err != nil || resp.Err != nil {
+		t.Fatal(err, resp.Err)
+	}
+	produce(t, m.ctx, client(t, s), "t", 3)
+	if p := <-done; p.ErrorCode != codeUnknownTopicID || len(p.AcquiredRecords) > 0 {
+		t.Errorf("code %d, %+v", p.ErrorCode, p.AcquiredRecords)
+	}
+}
+
+// What a request was given is answered though the request is cut while it looks for more.
+func TestShareRequestIsCut(t *testing.T) {
+	log := watched(t)
+	s := start(t, log, func(c *Config) { c.DefaultPartitions = 2 })
+	s.tuned.put("g", groupConfig{ShareReset: resetEarliest})
+	cl := client(t, s, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	for p := range int32(2) {
+		if err := cl.ProduceSync(within(t, time.Minute), &kgo.Record{Topic: "t", Partition: p}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cut := context.WithCancel(t.Context())
+	log.fail = func(r broker.FetchRange) error {
+		if r.TP.Partition == 1 {
+			cut()
+		}
+		return ctx.Err()
+	}
+	m := sharerOf(t, s, "g", "m")
+	req := kmsg.NewPtrShareFetchRequest()
+	req.Version, req.GroupID, req.MemberID, req.MaxRecords, req.MaxBytes = 2, &m.group, &m.id, 10, 1<<20
+	req.Topics = []kmsg.ShareFetchRequestTopic{{TopicID: m.topic, Partitions: []kmsg.ShareFetchRequestTopicPartition{{}, {Partition: 1}}}}
+	resp, err := s.shareFetch(&request{ctx: ctx, version: 2, body: req, proof: &proof{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := resp.(*kmsg.ShareFetchResponse).Topics[0].Partitions[0]; len(p.AcquiredRecords) != 1 || len(p.Records) == 0 {
+		t.Errorf("answered: %+v", p)
 	}
 }

@@ -30,7 +30,8 @@ type shareGiving struct {
 	failed bool                    // a partition has an error: nobody waits
 	moved  bool                    // there is something new to look at
 	waits  []broker.FetchRange     // where the next record may come
-	topics map[[16]byte]shareTopic // looked up once
+	busy   []shareKey              // somebody else reads the log for them
+	topics map[[16]byte]shareTopic // looked up once in a round
 }
 
 type shareTopic struct {
@@ -48,7 +49,8 @@ func newShareGiving(s *Server, r *request, req *kmsg.ShareFetchRequest, who shar
 	}
 }
 
-// give fills the answer. Its error is that of the request's context.
+// give fills the answer. What was given is in it, durably: an error, which is that of the request's context or of memory, is only
+// for who was given nothing.
 func (g *shareGiving) give() error {
 	parts := g.s.reading.partitions(g.session)
 	if g.claim.Max <= 0 || len(parts) == 0 {
@@ -58,36 +60,59 @@ func (g *shareGiving) give() error {
 	defer leave()
 	for {
 		bell, begun := g.s.shares.bell(g.who.group)
-		g.moved, g.waits = false, g.waits[:0]
-		next := time.Time{}
-		for _, k := range parts {
-			if g.taken >= g.claim.Max || g.answer.bytes >= g.most || g.r.done != nil { // one answer from the history at a time
-				break
-			}
-			if err := g.part(k); err != nil {
-				return err
-			}
-			g.s.shares.see(g.who.group, k, g.limits, func(p *share.Partition) {
-				if ms, ok := p.Deadline(); ok && (next.IsZero() || time.UnixMilli(ms).Before(next)) {
-					next = time.UnixMilli(ms)
-				}
-			})
-		}
+		err := g.round(parts, mayWait)
 		switch {
-		case g.taken > 0 || g.failed:
+		case g.taken > 0:
+			return nil
+		case err != nil:
+			return err
+		case g.failed:
 			return nil
 		case g.moved || !begun:
 			continue
 		case !mayWait || !time.Now().Before(g.until):
 			return nil
 		}
-		if next.IsZero() || next.After(g.until) {
-			next = g.until
-		}
-		if err := g.wait(bell, next); err != nil {
+		if err := g.wait(bell, g.deadline(parts)); err != nil {
 			return err
 		}
 	}
+}
+
+// round looks at all partitions once: at those that others read when nothing is in the rest, in its turn.
+func (g *shareGiving) round(parts []shareKey, mayWait bool) error {
+	g.moved, g.waits, g.busy = false, g.waits[:0], g.busy[:0]
+	clear(g.topics) // a topic may have been made again
+	for _, k := range parts {
+		if g.taken >= g.claim.Max || g.answer.bytes >= g.most || g.r.done != nil { // one answer from the history at a time
+			return nil
+		}
+		if err := g.part(k, false); err != nil {
+			return err
+		}
+	}
+	for _, k := range g.busy {
+		if !mayWait || g.taken > 0 || g.failed {
+			return nil
+		}
+		if err := g.part(k, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deadline is when the request is over, or the first lock is.
+func (g *shareGiving) deadline(parts []shareKey) time.Time {
+	next := g.until
+	for _, k := range parts {
+		g.s.shares.see(g.who.group, k, g.limits, func(p *share.Partition) {
+			if ms, ok := p.Deadline(); ok && time.UnixMilli(ms).Before(next) {
+				next = time.UnixMilli(ms)
+			}
+		})
+	}
+	return next
 }
 
 // wait ends when there may be more to give: the bell rings, a record comes, or a lock runs out.
@@ -110,7 +135,7 @@ func (g *shareGiving) wait(bell context.Context, until time.Time) error {
 		}
 	}
 	if g.r.ctx.Err() != nil {
-		return errors.Join(errPollCut, context.Cause(g.r.ctx))
+		return g.cut()
 	}
 	return nil
 }
@@ -125,14 +150,17 @@ func (g *shareGiving) name(id [16]byte) (string, error) {
 	return t.name, t.err
 }
 
+// cut is the error of a request that is over.
+func (g *shareGiving) cut() error { return errors.Join(errPollCut, context.Cause(g.r.ctx)) }
+
 func (g *shareGiving) fail(k shareKey, code int16, err error) {
 	p := g.answer.of(k)
 	p.ErrorCode, p.ErrorMessage = code, msgOf(err)
 	g.failed = true
 }
 
-// part gives what it can of one partition. Its error is that of the request's context.
-func (g *shareGiving) part(k shareKey) error {
+// part gives what it can of one partition. Where another reads it, it is busy, or waited for. Its error is that of the request's context.
+func (g *shareGiving) part(k shareKey, waits bool) error {
 	s, ctx := g.s, g.r.ctx
 	name, err := g.name(k.Topic)
 	tp := record.TopicPartition{Topic: name, Partition: k.Partition}
@@ -144,7 +172,7 @@ func (g *shareGiving) part(k shareKey) error {
 	}
 	if err != nil {
 		if ctx.Err() != nil {
-			return errors.Join(errPollCut, context.Cause(ctx))
+			return g.cut()
 		}
 		code := codeOf(err)
 		if errors.Is(err, errNoMemory) {
@@ -153,11 +181,11 @@ func (g *shareGiving) part(k shareKey) error {
 		g.fail(k, code, err)
 		return nil
 	}
-	part, free := s.shares.startReading(g.who.group, k)
-	if !free {
-		return nil // the bell rings when it is
+	leave, err := g.turn(k, waits)
+	if leave == nil {
+		return err
 	}
-	defer s.shares.endReading(g.who.group, part)
+	defer leave()
 	var from record.Offset
 	var more bool
 	s.shares.see(g.who.group, k, g.limits, func(p *share.Partition) { from, more = p.Next(g.limits) })
@@ -167,11 +195,40 @@ func (g *shareGiving) part(k shareKey) error {
 	return g.read(k, tp, from)
 }
 
+// turn gets the turn to read the log for a partition, until leave; without one there is nothing to read now.
+func (g *shareGiving) turn(k shareKey, waits bool) (leave func(), err error) {
+	turn, ok := g.s.shares.turn(g.who.group, k)
+	if !ok { // it was forgotten
+		g.moved = true
+		return nil, nil
+	}
+	leave = func() { <-turn }
+	select {
+	case turn <- struct{}{}:
+		return leave, nil
+	default:
+	}
+	if !waits {
+		g.busy = append(g.busy, k)
+		return nil, nil
+	}
+	over := time.NewTimer(time.Until(g.until))
+	defer over.Stop()
+	select {
+	case turn <- struct{}{}:
+		return leave, nil
+	case <-over.C:
+		return nil, nil
+	case <-g.r.ctx.Done():
+		return nil, g.cut()
+	}
+}
+
 // read reads a partition as Fetch does, on either side of the log's start, and gives what is free of that.
 func (g *shareGiving) read(k shareKey, tp record.TopicPartition, from record.Offset) error {
 	out := kmsg.NewFetchResponseTopicPartition()
 	most := g.most - g.answer.bytes
-	slots := []*fetchSlot{{out: &out, r: broker.FetchRange{TP: tp, From: from, MaxBytes: most}}}
+	slots := []*fetchSlot{{out: &out, r: broker.FetchRange{TP: tp, ID: k.Topic, From: from, MaxBytes: most}}}
 	if err := g.s.fetchSides(g.r, slots, broker.FetchOptions{MaxBytes: most, Isolation: g.cfg.isolation()}); err != nil {
 		return err
 	}
@@ -186,10 +243,12 @@ func (g *shareGiving) read(k shareKey, tp record.TopicPartition, from record.Off
 	}()
 	switch {
 	case out.ErrorCode == codeOffsetOutOfRange && from < record.Offset(out.LogStartOffset):
-		return g.change(k, func(p *share.Partition, _ int64) { p.Skip(record.Offset(out.LogStartOffset)) })
+		_, err := g.change(k, func(p *share.Partition, _ int64) { p.Skip(record.Offset(out.LogStartOffset)) })
+		return err
 	case out.ErrorCode == codeOffsetOutOfRange && from > record.Offset(out.HighWatermark):
 		// Not every write was synced, and the log has lost its end: what comes there is new.
-		return g.change(k, func(p *share.Partition, _ int64) { *p = *share.New(record.Offset(out.HighWatermark)) })
+		_, err := g.change(k, func(p *share.Partition, _ int64) { p.Truncate(record.Offset(out.HighWatermark)) })
+		return err
 	case out.ErrorCode == codeOffsetOutOfRange:
 		g.fail(k, codeStorageError, errHistory) // I4: a gap is never jumped over
 		return nil
@@ -207,32 +266,34 @@ func (g *shareGiving) read(k shareKey, tp record.TopicPartition, from record.Off
 		return nil
 	}
 	var got []share.Acquired
-	err = g.change(k, func(p *share.Partition, now int64) {
+	kept, err := g.change(k, func(p *share.Partition, now int64) {
 		c := g.claim
 		c.Now, c.Max = now, c.Max-g.taken
 		got = p.Acquire(what, c, g.limits)
 	})
-	if err == nil && !g.failed {
+	if kept {
 		g.fill(k, batches, got)
 	}
 	return err
 }
 
-// change changes a partition durably, and says that there is something new to look at.
-func (g *shareGiving) change(k shareKey, do func(*share.Partition, int64)) error {
-	err := g.s.shares.change(g.r.ctx, g.who.group, k, g.limits, func(p *share.Partition, now int64) (bool, error) {
+// change changes a partition durably, says whether the change is kept, and that there is something new to look at.
+func (g *shareGiving) change(k shareKey, do func(*share.Partition, int64)) (kept bool, err error) {
+	kept, err = g.s.shares.change(g.r.ctx, g.who.group, k, g.limits, func(p *share.Partition, now int64) error {
 		do(p, now)
-		return true, nil
+		return nil
 	})
 	g.moved = true
-	if err != nil && g.r.ctx.Err() != nil {
-		return errors.Join(errPollCut, context.Cause(g.r.ctx))
-	}
-	if err != nil {
+	switch {
+	case err == nil:
+		return kept, nil
+	case g.r.ctx.Err() != nil:
+		return false, g.cut()
+	case !errors.Is(err, errNoMemory): // as its clients are told, again and again
 		g.s.lg.Error("keep what a share group was given", "group", g.who.group, "err", err)
-		g.fail(k, codeStorageError, err)
 	}
-	return nil
+	g.fail(k, codeStorageError, err)
+	return false, nil
 }
 
 // shareBatch is a batch where it lies in what was read.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -41,12 +40,11 @@ type shareState struct {
 
 // sharePart is one partition of a group. Its lock is held over an append: the topic has changes in their order.
 type sharePart struct {
-	mu      sync.Mutex
-	p       *share.Partition // nil: nobody has begun
-	gone    bool             // forgotten: look it up again
-	cost    int64
-	reading bool // somebody reads the log for it, and will acquire
-	wanted  bool // and somebody else would like to
+	mu   sync.Mutex
+	p    *share.Partition // nil: nobody has begun. Guarded by the store as well
+	gone bool             // forgotten: look it up again
+	cost int64
+	turn chan struct{} // full while somebody reads the log for it, and will acquire; the others queue
 }
 
 // shareRecord is the key of a record of ShareTopic. Its JSON is part of the format: never change, add.
@@ -119,7 +117,7 @@ func (s *shareStore) part(group string, k shareKey) *sharePart {
 	st := s.stateLocked(group)
 	part := st.parts[k]
 	if part == nil {
-		part = &sharePart{}
+		part = &sharePart{turn: make(chan struct{}, 1)}
 		st.parts[k] = part
 	}
 	return part
@@ -164,6 +162,31 @@ func (s *shareStore) lock(group string, k shareKey) *sharePart {
 	}
 }
 
+// find gives a partition that has begun, with its lock, to be unlocked; nil when it has not. It makes none: what clients name
+// may be anything.
+func (s *shareStore) find(group string, k shareKey) *sharePart {
+	for {
+		s.mu.Lock()
+		var part *sharePart
+		if st := s.groups[group]; st != nil {
+			part = st.parts[k]
+		}
+		s.mu.Unlock()
+		if part == nil {
+			return nil
+		}
+		part.mu.Lock()
+		switch {
+		case part.p != nil:
+			return part
+		case !part.gone:
+			part.mu.Unlock()
+			return nil
+		}
+		part.mu.Unlock()
+	}
+}
+
 // begin makes a partition start at an offset, unless it has begun; anew, it forgets what it knew.
 func (s *shareStore) begin(ctx context.Context, group string, k shareKey, anew bool, at func() (record.Offset, error)) error {
 	part := s.lock(group, k)
@@ -197,76 +220,58 @@ func (s *shareStore) write(ctx context.Context, group string, k shareKey, part *
 	return nil
 }
 
-// change changes a partition that has begun: durably when do says so, and not at all after an error. Locks that have run out are
-// taken back before, which needs no record: the next start would do the same. Those who wait are told when there is more to give.
-func (s *shareStore) change(ctx context.Context, group string, k shareKey, l share.Limits, do func(p *share.Partition, now int64) (keep bool, err error)) error {
-	part := s.lock(group, k)
+// change changes a partition that has begun: durably, where do changes anything, and not at all after an error; false when it has
+// not begun. Locks that have run out are taken back before, which needs no record: the next start would do the same. What has no
+// room is refused, unless it leaves fewer records open. Those who wait are told when there is more to give.
+func (s *shareStore) change(ctx context.Context, group string, k shareKey, l share.Limits, do func(p *share.Partition, now int64) error) (ok bool, err error) {
+	part := s.find(group, k)
+	if part == nil {
+		return false, nil
+	}
 	defer part.mu.Unlock()
-	if part.p == nil {
-		return nil
+	now := time.Now().UnixMilli()
+	was := part.p.Clone()
+	was.Expire(now, l)
+	next := was.Clone()
+	if err := do(next, now); err != nil {
+		return true, err
+	}
+	if grown := shareCost(group, next) - part.cost; grown > 0 && next.Open() >= was.Open() && !s.kept.room(grown) {
+		return true, errNoMemory
 	}
 	before, could := part.p.Next(l)
-	next, now := part.p.Clone(), time.Now().UnixMilli()
-	next.Expire(now, l)
-	keep, err := do(next, now)
-	switch {
-	case err != nil:
-		return err
-	case keep:
-		if err := s.write(ctx, group, k, part, next); err != nil {
-			return err
-		}
-	default:
+	if next.Equal(was) {
 		s.put(group, k, part, next)
+	} else if err := s.write(ctx, group, k, part, next); err != nil {
+		return true, err
 	}
 	if at, can := next.Next(l); can && (!could || at < before) {
 		s.ring(group)
 	}
-	return nil
+	return true, nil
 }
 
 // see looks at a partition that has begun; false when it has not.
 func (s *shareStore) see(group string, k shareKey, l share.Limits, look func(*share.Partition)) (ok bool) {
-	s.mu.Lock()
-	var part *sharePart
-	if st := s.groups[group]; st != nil {
-		part = st.parts[k]
-	}
-	s.mu.Unlock()
+	part := s.find(group, k)
 	if part == nil {
 		return false
 	}
-	part.mu.Lock()
 	defer part.mu.Unlock()
-	if part.p == nil {
-		return false
-	}
 	p := part.p.Clone()
 	p.Expire(time.Now().UnixMilli(), l)
 	look(p)
 	return true
 }
 
-// startReading says that the caller, and nobody else for now, reads the log for a partition. endReading ends it.
-func (s *shareStore) startReading(group string, k shareKey) (part *sharePart, ok bool) {
-	part = s.lock(group, k)
-	defer part.mu.Unlock()
-	if part.reading {
-		part.wanted = true
+// turn gives the right to read the log for a partition that has begun: who puts something in has it, until it takes it out.
+func (s *shareStore) turn(group string, k shareKey) (chan struct{}, bool) {
+	part := s.find(group, k)
+	if part == nil {
 		return nil, false
 	}
-	part.reading = true
-	return part, true
-}
-
-func (s *shareStore) endReading(group string, part *sharePart) {
-	part.mu.Lock()
-	wanted := part.wanted
-	part.reading, part.wanted = false, false
-	part.mu.Unlock()
-	if wanted {
-		s.ring(group)
-	}
+	defer part.mu.Unlock()
+	return part.turn, true
 }
 
 // has says whether a group knows anything.
@@ -295,7 +300,11 @@ func (s *shareStore) keys(group string) (out []shareKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if st := s.groups[group]; st != nil {
-		out = slices.Collect(maps.Keys(st.parts))
+		for k, part := range st.parts {
+			if part.p != nil {
+				out = append(out, k)
+			}
+		}
 	}
 	slices.SortFunc(out, func(a, b shareKey) int {
 		if c := slices.Compare(a.Topic[:], b.Topic[:]); c != 0 {
@@ -312,7 +321,10 @@ func (s *shareStore) forget(ctx context.Context, group string, which func(shareK
 		if !which(k) {
 			continue
 		}
-		part := s.lock(group, k)
+		part := s.find(group, k)
+		if part == nil {
+			continue
+		}
 		err := s.write(ctx, group, k, part, nil)
 		part.mu.Unlock()
 		if err != nil {

@@ -2,6 +2,7 @@ package share
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -91,16 +92,29 @@ func (m *model) acquire(r Read, c Claim, l Limits) (got []record.Offset) {
 	return got
 }
 
-func (m *model) acknowledge(owner string, a Ack, now int64, l Limits) error {
+// acknowledge takes all or nothing.
+func (m *model) acknowledge(owner string, acks []Ack, now int64, l Limits) error {
 	m.expire(now, l)
-	if a.Last >= m.end {
-		return ErrRequest
-	}
-	for o := max(a.First, m.start); o <= a.Last; o++ {
-		if x := m.at[o]; x.state != acquired || x.owner != owner {
-			return ErrState
+	behind := record.Offset(-1)
+	for _, a := range acks {
+		if a.First <= behind || a.Last >= m.end {
+			return ErrRequest
+		}
+		behind = a.Last
+		for o := max(a.First, m.start); o <= a.Last; o++ {
+			if x := m.at[o]; x.state != acquired || x.owner != owner {
+				return ErrState
+			}
 		}
 	}
+	for _, a := range acks {
+		m.take(a, now, l)
+	}
+	m.settle()
+	return nil
+}
+
+func (m *model) take(a Ack, now int64, l Limits) {
 	for o := max(a.First, m.start); o <= a.Last; o++ {
 		x := m.at[o]
 		switch a.kind(o) {
@@ -113,8 +127,16 @@ func (m *model) acknowledge(owner string, a Ack, now int64, l Limits) error {
 			m.at[o] = one{state: decided}
 		}
 	}
+}
+
+func (m *model) truncate(to record.Offset) {
+	for o := range m.at {
+		if o >= to {
+			delete(m.at, o)
+		}
+	}
+	m.start, m.end = min(m.start, to), min(m.end, to)
 	m.settle()
-	return nil
 }
 
 // compare fails where the two differ.
@@ -153,9 +175,12 @@ func TestPartitionIsTheModel(t *testing.T) {
 func play(t *testing.T, r *rand.Rand) {
 	first := record.Offset(r.IntN(5))
 	p, m := New(first), &model{start: first, end: first, at: map[record.Offset]one{}}
-	l := Limits{Attempts: int16(2 + r.IntN(3)), Locks: int64(1 + r.IntN(20)), Lock: 10}
+	var l Limits
 	now := int64(0)
 	for step := range 400 {
+		if step%40 == 0 { // somebody sets others
+			l = Limits{Attempts: int16(2 + r.IntN(3)), Locks: int64(1 + r.IntN(20)), Lock: 5 + int64(r.IntN(10))}
+		}
 		now += int64(r.IntN(3))
 		owner := string(rune('a' + r.IntN(3)))
 		var what string
@@ -175,25 +200,29 @@ func play(t *testing.T, r *rand.Rand) {
 				t.Fatalf("%s: got %v, want %v", what, got, want)
 			}
 		case n < 8:
-			a := anyAck(r, p)
-			what = fmt.Sprintf("step %d: %s acknowledges %+v", step, owner, a)
+			acks := anyAcks(r, p)
+			what = fmt.Sprintf("step %d: %s acknowledges %+v", step, owner, acks)
 			next := p.Clone()
-			err := next.Acknowledge(owner, []Ack{a}, now, l)
-			if want := m.acknowledge(owner, a, now, l); (err == nil) != (want == nil) {
+			err := next.Acknowledge(owner, acks, now, l)
+			if want := m.acknowledge(owner, acks, now, l); !errors.Is(err, want) {
 				t.Fatalf("%s: %v, want %v", what, err, want)
 			}
 			if p.Expire(now, l); err == nil {
 				p = next
 			}
+		case n == 8 && r.IntN(2) == 0:
+			to := max(p.end-record.Offset(r.IntN(6)), 0)
+			what = fmt.Sprintf("step %d: truncate to %d", step, to)
+			p.Truncate(to)
+			m.truncate(to)
 		case n < 9:
 			what = fmt.Sprintf("step %d: %s lets all go", step, owner)
-			p.Release(owner, l)
+			p.Release(owner)
 			for o, x := range m.at {
 				if x.state == acquired && x.owner == owner {
-					m.at[o] = x.released(l)
+					m.at[o] = one{state: available, attempts: x.attempts - 1}
 				}
 			}
-			m.settle()
 		default:
 			to := p.start + record.Offset(r.IntN(4)-1)
 			what = fmt.Sprintf("step %d: skip to %d", step, to)
@@ -238,6 +267,19 @@ func anyAck(r *rand.Rand, p *Partition) Ack {
 		a.Kinds = append(a.Kinds, Kind(r.IntN(5)))
 	}
 	return a
+}
+
+// anyAcks is a list that is in order most of the time.
+func anyAcks(r *rand.Rand, p *Partition) (out []Ack) {
+	for range 1 + r.IntN(3) {
+		a := anyAck(r, p)
+		if n := len(out); n > 0 && r.IntN(8) > 0 {
+			by := max(out[n-1].Last+1-a.First, 0)
+			a.First, a.Last = a.First+by, a.Last+by
+		}
+		out = append(out, a)
+	}
+	return out
 }
 
 func again(t *testing.T, p *Partition) *Partition {

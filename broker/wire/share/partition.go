@@ -73,6 +73,11 @@ func (p *Partition) Clone() *Partition {
 	return &Partition{start: p.start, end: p.end, runs: slices.Clone(p.runs)}
 }
 
+// Equal says whether two know the same.
+func (p *Partition) Equal(o *Partition) bool {
+	return p.start == o.start && p.end == o.end && slices.Equal(p.runs, o.runs)
+}
+
 // Open counts the records between Start and End that are not decided.
 func (p *Partition) Open() (n int64) {
 	for _, r := range p.runs {
@@ -104,31 +109,32 @@ func (p *Partition) Deadline() (ms int64, ok bool) {
 	return ms, ok
 }
 
-// Expire takes back what was with a member for too long, and says whether anything was.
-func (p *Partition) Expire(now int64, l Limits) bool {
-	return p.takeBack(l, func(r run) bool { return r.until <= now })
-}
-
-// Release takes back all that a member has, and says whether it had anything.
-func (p *Partition) Release(owner string, l Limits) bool {
-	return p.takeBack(l, func(r run) bool { return r.owner == owner })
-}
-
-func (p *Partition) takeBack(l Limits, which func(run) bool) (any bool) {
+// Expire takes back what was with a member for too long.
+func (p *Partition) Expire(now int64, l Limits) {
 	for i := range p.runs {
-		if r := &p.runs[i]; r.state == acquired && which(*r) {
+		if r := &p.runs[i]; r.state == acquired && r.until <= now {
 			r.release(l)
-			any = true
 		}
 	}
-	if any {
-		p.settle()
-	}
-	return any
+	p.settle()
 }
 
+// Release takes back all that a member has, as if it had never been given: the member did not get to say anything of it.
+func (p *Partition) Release(owner string) {
+	for i := range p.runs {
+		if r := &p.runs[i]; r.state == acquired && r.owner == owner {
+			r.free()
+			r.attempts--
+		}
+	}
+	p.settle()
+}
+
+func (r *run) free() { r.state, r.owner, r.until = available, "", 0 }
+
+// release ends an attempt.
 func (r *run) release(l Limits) {
-	r.state, r.owner, r.until = available, "", 0
+	r.free()
 	if r.attempts >= l.Attempts {
 		r.state = decided
 	}
@@ -146,6 +152,19 @@ func (p *Partition) Skip(to record.Offset) {
 	p.runs = slices.Delete(p.runs, 0, p.cut(to))
 	p.start = to
 	p.settle()
+}
+
+// Truncate forgets all from to on: the log has lost it, and what comes there is new.
+func (p *Partition) Truncate(to record.Offset) {
+	if to <= p.start {
+		*p = *New(to)
+		return
+	}
+	if to < p.end {
+		p.runs = p.runs[:p.cut(to)]
+		p.end = to
+		p.settle()
+	}
 }
 
 // cut makes a run begin at an offset of [start, end] and gives its place.
@@ -187,7 +206,8 @@ func (p *Partition) settle() {
 func (p *Partition) check() error {
 	at := p.start
 	for _, r := range p.runs {
-		if r.first != at || r.last < r.first || r.state < available || r.state > decided || r.attempts < 0 {
+		given := r.state != acquired || r.attempts > 0
+		if r.first != at || r.last < r.first || r.state < available || r.state > decided || r.attempts < 0 || !given {
 			return fmt.Errorf("run [%d, %d] of state %d behind offset %d", r.first, r.last, r.state, at)
 		}
 		at = r.last + 1
