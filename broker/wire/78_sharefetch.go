@@ -44,6 +44,9 @@ func (s *Server) shareFetch(r *request) (kmsg.Response, error) {
 		if r.ctx.Err() != nil {
 			return nil, errors.Join(errPollCut, context.Cause(r.ctx))
 		}
+		if errors.Is(err, errAnswerMemory) {
+			return nil, err
+		}
 		resp.ErrorCode, resp.ErrorMessage = code, msgOf(err)
 		return resp, nil
 	}
@@ -76,16 +79,20 @@ func checkShareFetch(req *kmsg.ShareFetchRequest, acks []shareAcks) (int16, erro
 	case req.IsRenewAck && (req.MaxBytes != 0 || req.MinBytes != 0 || req.MaxRecords != 0 || req.MaxWaitMillis != 0):
 		return codeInvalidRequest, errors.New("a request that renews fetches nothing")
 	}
-	return codeNone, nil
+	return checkAcks(acks)
 }
 
-// shareSession does what a request asks for within its session.
+// shareSession does what a request asks for within its session. Memory for what is said of partitions is there before
+// anything is acknowledged or given.
 func (s *Server) shareSession(r *request, req *kmsg.ShareFetchRequest, who shareReader, acks []shareAcks, a *shareAnswer) (int16, error) {
 	acknowledge := func() {
 		s.acknowledge(r, who, acks, req.IsRenewAck, func(k shareKey, code int16, err error) {
 			p := a.of(k)
 			p.AcknowledgeErrorCode, p.AcknowledgeErrorMessage = code, msgOf(err)
 		})
+	}
+	if err := s.charge(r, shareSaid*len(acks)); err != nil {
+		return codeNone, err
 	}
 	var session *shareSession
 	var code int16
@@ -106,6 +113,13 @@ func (s *Server) shareSession(r *request, req *kmsg.ShareFetchRequest, who share
 	if code != codeNone {
 		return code, errShareSession
 	}
+	news := s.reading.untold(session)
+	if err := s.charge(r, shareSaid*len(news)); err != nil {
+		return codeNone, err
+	}
+	for _, k := range news {
+		a.of(k)
+	}
 	acknowledge()
 	if !req.IsRenewAck {
 		g := newShareGiving(s, r, req, who, session, a)
@@ -113,23 +127,21 @@ func (s *Server) shareSession(r *request, req *kmsg.ShareFetchRequest, who share
 			return codeOf(err), err
 		}
 	}
-	for _, k := range s.reading.partitions(session) {
-		p := a.at[k]
-		if s.reading.news(session, k, p == nil || p.ErrorCode == codeNone) {
-			a.of(k)
-		}
-	}
+	s.reading.tell(session, a)
 	return codeNone, nil
 }
 
 // errShareSession is for requests whose session is not what they take it for.
 var errShareSession = errors.New("the share session is not there, has another epoch, or has no room: open a new one")
 
+// shareSaid is about what an answer takes for a partition without records: with a message, which may have a topic's name.
+const shareSaid = 512
+
 // shareAnswer collects what is said of partitions, in the order in which it was said first.
 type shareAnswer struct {
 	order []shareKey
 	at    map[shareKey]*kmsg.ShareFetchResponseTopicPartition
-	bytes int // of batches
+	bytes int // of batches, and of what says who has their records
 }
 
 func (a *shareAnswer) of(k shareKey) *kmsg.ShareFetchResponseTopicPartition {

@@ -23,9 +23,16 @@ func (s *Server) shareAcknowledge(r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.ShareAcknowledgeRequest)
 	resp := req.ResponseKind().(*kmsg.ShareAcknowledgeResponse)
 	who := shareReader{deref(req.GroupID), deref(req.MemberID)}
+	acks := acksOfRequest(req)
 	code, err := s.mayShare(r, who)
+	if err == nil {
+		code, err = checkAcks(acks)
+	}
 	var parts []shareKey
 	if err == nil {
+		if err := s.charge(r, shareSaid*len(acks)); err != nil {
+			return nil, err
+		}
 		resp.AcquisitionLockTimeoutMillis = int32(s.tuned.of(who.group).limits().Lock)
 		parts, code = s.acknowledging(r, who, req.ShareSessionEpoch)
 		if code != codeNone {
@@ -37,7 +44,7 @@ func (s *Server) shareAcknowledge(r *request) (kmsg.Response, error) {
 		return resp, nil
 	}
 	place := map[[16]byte]int{}
-	s.acknowledge(r, who, acksOfRequest(req), req.IsRenewAck, func(k shareKey, code int16, err error) {
+	s.acknowledge(r, who, acks, req.IsRenewAck, func(k shareKey, code int16, err error) {
 		i, ok := place[k.Topic]
 		if !ok {
 			i = len(resp.Topics)
@@ -111,6 +118,21 @@ func acksOfRequest(req *kmsg.ShareAcknowledgeRequest) (out []shareAcks) {
 		}
 	}
 	return out
+}
+
+// checkAcks refuses what no member of ours has to say: a partition stands once, with all that is said of it.
+func checkAcks(acks []shareAcks) (int16, error) {
+	if len(acks) > maxSharePartitions {
+		return codeInvalidRequest, fmt.Errorf("acknowledgements of %d partitions: a share session has %d at most", len(acks), maxSharePartitions)
+	}
+	seen := map[shareKey]bool{}
+	for _, a := range acks {
+		if seen[a.key] {
+			return codeInvalidRequest, fmt.Errorf("partition %d of topic %s stands twice", a.key.Partition, a.key.Topic)
+		}
+		seen[a.key] = true
+	}
+	return codeNone, nil
 }
 
 // acknowledge takes what a reader says of partitions and says what became of it.

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -523,4 +524,104 @@ func TestShareRequestIsCut(t *testing.T) {
 	if p := resp.(*kmsg.ShareFetchResponse).Topics[0].Partitions[0]; len(p.AcquiredRecords) != 1 || len(p.Records) == 0 {
 		t.Errorf("answered: %+v", p)
 	}
+}
+
+// An acknowledgement that changes nothing is not written; one that says twice what a partition is about is refused.
+func TestShareAcknowledgesOnce(t *testing.T) {
+	log := newMemLog(t)
+	s := shared(t, log, 2, map[string]groupConfig{"g": {}})
+	m := sharerOf(t, s, "g", "m")
+	m.gets(given(0, 1, 1), 2, 0)
+	m.takes(say(0, 0, share.Accept))
+	end := func() record.Offset {
+		b, err := log.Bounds(m.ctx, record.TopicPartition{Topic: ShareTopic})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.End
+	}
+	was := end()
+	m.takes()
+	m.takes(say(0, 0, share.Accept))
+	if now := end(); now != was {
+		t.Errorf("%d records for nothing", now-was)
+	}
+	acks := []shareAcks{{key: shareKey{Topic: m.topic}}, {key: shareKey{Topic: m.topic, Partition: 1}}}
+	if code, err := checkAcks(acks); err != nil || code != codeNone {
+		t.Errorf("two partitions: %d %v", code, err)
+	}
+	if code, _ := checkAcks(append(acks, acks[0])); code != codeInvalidRequest {
+		t.Errorf("a partition that stands twice: %d", code)
+	}
+	if code, _ := checkAcks(make([]shareAcks, maxSharePartitions+1)); code != codeInvalidRequest {
+		t.Errorf("more than a session has: %d", code)
+	}
+}
+
+// I8: a session has so many partitions at most, and forgets them in one go.
+func TestShareSessionLimit(t *testing.T) {
+	f := newShareSessions(&held{limit: 1 << 30})
+	topics := []kmsg.ShareFetchRequestTopic{{}}
+	forgotten := []kmsg.ShareFetchRequestForgottenTopicsData{{}}
+	for p := range int32(maxSharePartitions) {
+		topics[0].Partitions = append(topics[0].Partitions, kmsg.ShareFetchRequestTopicPartition{Partition: p})
+		forgotten[0].Partitions = append(forgotten[0].Partitions, p, p+maxSharePartitions)
+	}
+	who, r := shareReader{"g", "m"}, &request{ctx: t.Context()}
+	s, code := f.open(r, who, topics)
+	if code != codeNone {
+		t.Fatalf("as many as a session may have: %d", code)
+	}
+	more := []kmsg.ShareFetchRequestTopic{{Partitions: []kmsg.ShareFetchRequestTopicPartition{{Partition: maxSharePartitions}}}}
+	if _, code := f.next(r, who, 1, more, nil); code != codeShareSessionLimit {
+		t.Errorf("one more: %d", code)
+	}
+	was := f.kept.used.Load()
+	if _, code := f.next(r, who, 1, nil, forgotten); code != codeNone || len(s.parts) > 0 || was-f.kept.used.Load() != sharePartCost*maxSharePartitions {
+		t.Errorf("all are forgotten: %d, %d are there", code, len(s.parts))
+	}
+	if f.end(who); f.kept.used.Load() != 0 {
+		t.Errorf("%d bytes of a session that is over", f.kept.used.Load())
+	}
+}
+
+// I8: an answer without room is refused before anything is given.
+func TestShareAnswerHasNoRoom(t *testing.T) {
+	s := shared(t, newMemLog(t), 1, map[string]groupConfig{"g": {}})
+	m := sharerOf(t, s, "g", "m")
+	if err := s.answers.Acquire(m.ctx, s.cfg.answerMemory()); err != nil {
+		t.Fatal(err)
+	}
+	req := kmsg.NewPtrShareFetchRequest()
+	req.Version, req.GroupID, req.MemberID, req.MaxRecords, req.MaxBytes = 2, &m.group, &m.id, 10, 1<<20
+	req.Topics = []kmsg.ShareFetchRequestTopic{{TopicID: m.topic, Partitions: make([]kmsg.ShareFetchRequestTopicPartition, 600)}}
+	for i := range req.Topics[0].Partitions {
+		req.Topics[0].Partitions[i].Partition = int32(i)
+	}
+	if _, err := s.shareFetch(&request{ctx: m.ctx, version: 2, body: req, proof: &proof{}}); !errors.Is(err, errAnswerMemory) {
+		t.Errorf("an answer about 600 partitions: %v", err)
+	}
+	g := &shareGiving{s: s, r: &request{ctx: m.ctx, made: smallAnswer}, who: shareReader{"g", "m"}, answer: &shareAnswer{}}
+	if err := g.acquire(shareKey{Topic: m.topic}, nil, share.Read{To: 1}); !errors.Is(err, errAnswerMemory) {
+		t.Errorf("records: %v", err)
+	}
+	s.answers.Release(s.cfg.answerMemory())
+	m.gets(given(0, 0, 1), 1, 0)
+}
+
+// I8: what groups know has its share of memory. Without room nothing is given, and what a member has it can still decide.
+func TestShareStateHasNoRoom(t *testing.T) {
+	s := shared(t, newMemLog(t), 3, map[string]groupConfig{"g": {}})
+	m := sharerOf(t, s, "g", "m")
+	m.gets(given(0, 0, 1), 1, 0)
+	other := sharerOf(t, s, "g", "other")
+	other.fetch(0, 0)
+	s.shares.kept.add(s.shares.kept.limit)
+	p := other.fetch(1, 0)
+	if other.code != 0 || p.ErrorCode != codeStorageError || len(p.AcquiredRecords) > 0 {
+		t.Errorf("without room: %d, %+v", p.ErrorCode, p)
+	}
+	m.takes(say(0, 0, share.Accept))
+	s.shares.kept.add(-s.shares.kept.limit)
+	other.gets(given(1, 2, 1), 2, 0)
 }

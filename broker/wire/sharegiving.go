@@ -153,10 +153,28 @@ func (g *shareGiving) name(id [16]byte) (string, error) {
 // cut is the error of a request that is over.
 func (g *shareGiving) cut() error { return errors.Join(errPollCut, context.Cause(g.r.ctx)) }
 
-func (g *shareGiving) fail(k shareKey, code int16, err error) {
+// fail says that a partition has an error; its own is of memory.
+func (g *shareGiving) fail(k shareKey, code int16, err error) error {
+	if g.answer.at[k] == nil {
+		if err := g.s.charge(g.r, shareSaid); err != nil {
+			return err
+		}
+	}
 	p := g.answer.of(k)
 	p.ErrorCode, p.ErrorMessage = code, msgOf(err)
 	g.failed = true
+	return nil
+}
+
+// reserve sets memory aside for n bytes of the answer, all that settle will want: what is given must be sent.
+func (g *shareGiving) reserve(n int) error {
+	if g.r.made+int64(n) <= smallAnswer {
+		g.r.made += int64(n)
+		return nil
+	}
+	err := g.s.charge(g.r, n+smallAnswer)
+	g.r.made -= smallAnswer
+	return err
 }
 
 // part gives what it can of one partition. Where another reads it, it is busy, or waited for. Its error is that of the request's context.
@@ -178,8 +196,7 @@ func (g *shareGiving) part(k shareKey, waits bool) error {
 		if errors.Is(err, errNoMemory) {
 			code = codeStorageError // clients try again
 		}
-		g.fail(k, code, err)
-		return nil
+		return g.fail(k, code, err)
 	}
 	leave, err := g.turn(k, waits)
 	if leave == nil {
@@ -229,9 +246,6 @@ func (g *shareGiving) read(k shareKey, tp record.TopicPartition, from record.Off
 	out := kmsg.NewFetchResponseTopicPartition()
 	most := g.most - g.answer.bytes
 	slots := []*fetchSlot{{out: &out, r: broker.FetchRange{TP: tp, ID: k.Topic, From: from, MaxBytes: most}}}
-	if err := g.s.fetchSides(g.r, slots, broker.FetchOptions{MaxBytes: most, Isolation: g.cfg.isolation()}); err != nil {
-		return err
-	}
 	gave := g.answer.bytes
 	defer func() {
 		if done := g.r.done; done != nil && g.answer.bytes == gave {
@@ -241,6 +255,9 @@ func (g *shareGiving) read(k shareKey, tp record.TopicPartition, from record.Off
 			g.r.done = func() { done(); g.r.mem.release() }
 		}
 	}()
+	if err := g.s.fetchSides(g.r, slots, broker.FetchOptions{MaxBytes: most, Isolation: g.cfg.isolation()}); err != nil {
+		return err
+	}
 	switch {
 	case out.ErrorCode == codeOffsetOutOfRange && from < record.Offset(out.LogStartOffset):
 		_, err := g.change(k, func(p *share.Partition, _ int64) { p.Skip(record.Offset(out.LogStartOffset)) })
@@ -250,21 +267,39 @@ func (g *shareGiving) read(k shareKey, tp record.TopicPartition, from record.Off
 		_, err := g.change(k, func(p *share.Partition, _ int64) { p.Truncate(record.Offset(out.HighWatermark)) })
 		return err
 	case out.ErrorCode == codeOffsetOutOfRange:
-		g.fail(k, codeStorageError, errHistory) // I4: a gap is never jumped over
-		return nil
+		return g.fail(k, codeStorageError, errHistory) // I4: a gap is never jumped over
 	case out.ErrorCode != codeNone:
-		g.fail(k, out.ErrorCode, nil)
-		return nil
+		return g.fail(k, out.ErrorCode, nil)
 	}
 	batches, what, err := batchesOf(&out, from, g.cfg.isolation())
 	if err != nil {
-		g.fail(k, codeCorruptMessage, err)
-		return nil
+		return g.fail(k, codeCorruptMessage, err)
 	}
 	if len(out.RecordBatches) == 0 {
 		g.waits = append(g.waits, slots[0].r)
 		return nil
 	}
+	return g.acquire(k, batches, what)
+}
+
+// acquire gives what is free of what was read.
+func (g *shareGiving) acquire(k shareKey, batches []shareBatch, what share.Read) error {
+	most := shareSaid + acquiredSize*int(g.limits.Locks)
+	for _, b := range batches {
+		most += len(b.raw)
+	}
+	if err := g.reserve(most); err != nil {
+		return err
+	}
+	had := g.answer.bytes
+	defer func() { // what it did not take
+		if used := g.answer.bytes - had; used > 0 {
+			most -= shareSaid + used
+		}
+		if g.r.made -= int64(most); g.r.made <= smallAnswer {
+			g.r.mem.release()
+		}
+	}()
 	var got []share.Acquired
 	kept, err := g.change(k, func(p *share.Partition, now int64) {
 		c := g.claim
@@ -292,8 +327,7 @@ func (g *shareGiving) change(k shareKey, do func(*share.Partition, int64)) (kept
 	case !errors.Is(err, errNoMemory): // as its clients are told, again and again
 		g.s.lg.Error("keep what a share group was given", "group", g.who.group, "err", err)
 	}
-	g.fail(k, codeStorageError, err)
-	return false, nil
+	return false, g.fail(k, codeStorageError, err)
 }
 
 // shareBatch is a batch where it lies in what was read.
@@ -334,6 +368,9 @@ func batchesOf(out *kmsg.FetchResponseTopicPartition, from record.Offset, iso br
 	return batches, what, nil
 }
 
+// acquiredSize is what an answer takes to say who has neighbours.
+const acquiredSize = 20
+
 // fill puts what was acquired into the answer, with the batches that hold it.
 func (g *shareGiving) fill(k shareKey, batches []shareBatch, got []share.Acquired) {
 	if len(got) == 0 {
@@ -354,5 +391,5 @@ func (g *shareGiving) fill(k shareKey, batches []shareBatch, got []share.Acquire
 		p.AcquiredRecords = append(p.AcquiredRecords, ar)
 		g.taken += int64(a.Last-a.First) + 1
 	}
-	g.answer.bytes += len(p.Records)
+	g.answer.bytes += len(p.Records) + acquiredSize*len(got)
 }

@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	maxShareSessions = 10_000
+	maxShareSessions   = 10_000
+	maxSharePartitions = 16_384 // of one session, and of one request that acknowledges
 
 	epochFinal = -1 // ends a share session
 )
@@ -69,11 +70,7 @@ func (f *shareSessions) next(r *request, who shareReader, epoch int32, topics []
 	case !f.add(s, topics):
 		return nil, codeShareSessionLimit
 	}
-	for _, t := range forgotten {
-		for _, p := range t.Partitions {
-			f.remove(s, shareKey{t.TopicID, p})
-		}
-	}
+	f.remove(s, forgotten)
 	s.conn = r.ctx
 	s.turn++
 	if s.epoch++; s.epoch < 0 {
@@ -91,7 +88,7 @@ func (f *shareSessions) add(s *shareSession, topics []kmsg.ShareFetchRequestTopi
 			if _, has := s.told[k]; has {
 				continue
 			}
-			if !f.kept.take(sharePartCost) {
+			if len(s.parts) >= maxSharePartitions || !f.kept.take(sharePartCost) {
 				return false
 			}
 			s.weight += sharePartCost
@@ -101,12 +98,16 @@ func (f *shareSessions) add(s *shareSession, topics []kmsg.ShareFetchRequestTopi
 	return true
 }
 
-func (f *shareSessions) remove(s *shareSession, k shareKey) {
-	if i := slices.Index(s.parts, k); i >= 0 {
-		s.parts = slices.Delete(s.parts, i, i+1)
-		delete(s.told, k)
-		s.weight -= sharePartCost
-		f.kept.add(-sharePartCost)
+func (f *shareSessions) remove(s *shareSession, forgotten []kmsg.ShareFetchRequestForgottenTopicsData) {
+	for _, t := range forgotten {
+		for _, p := range t.Partitions {
+			delete(s.told, shareKey{t.TopicID, p})
+		}
+	}
+	if less := int64(sharePartCost * (len(s.parts) - len(s.told))); less > 0 { // walked once, however many it forgets
+		s.parts = slices.DeleteFunc(s.parts, func(k shareKey) bool { _, has := s.told[k]; return !has })
+		s.weight -= less
+		f.kept.add(-less)
 	}
 }
 
@@ -121,16 +122,28 @@ func (f *shareSessions) partitions(s *shareSession) []shareKey {
 	return slices.Concat(s.parts[at:], s.parts[:at])
 }
 
-// news says whether a partition has to be in the answer though there is nothing to say of it: it is new in the session,
-// or had an error. ok is what is said of it now.
-func (f *shareSessions) news(s *shareSession, k shareKey, ok bool) bool {
+// untold gives the partitions that have to be in the answer though there is nothing to say of them: they are new in the
+// session, or had an error.
+func (f *shareSessions) untold(s *shareSession) (out []shareKey) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	told, has := s.told[k]
-	if has {
-		s.told[k] = ok
+	for _, k := range s.parts {
+		if !s.told[k] {
+			out = append(out, k)
+		}
 	}
-	return has && !told
+	return out
+}
+
+// tell remembers what an answer says of the partitions of a session.
+func (f *shareSessions) tell(s *shareSession, a *shareAnswer) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for k, p := range a.at {
+		if _, has := s.told[k]; has {
+			s.told[k] = p.ErrorCode == codeNone
+		}
+	}
 }
 
 // end ends the session of a reader and gives its partitions; false when there is none.
