@@ -19,7 +19,7 @@ func TestFormat(t *testing.T) {
 	if p.Start() != 7 || p.End() != 13 || p.Open() != 5 {
 		t.Errorf("[%d, %d) with %d open", p.Start(), p.End(), p.Open())
 	}
-	for _, bad := range []string{`{"start":-1}`, `{"start":0,"runs":[{"n":0}]}`, `{"start":0,"runs":[{"n":-5}]}`, `{"start":0,"runs":[{"n":1,"s":7}]}`,
+	for _, bad := range []string{`{"start":-1}`, `{"start":0,"runs":[{"n":0}]}`, `{"start":0,"runs":[{"n":-5}]}`, `{"start":0,"runs":[{"n":1,"s":7}]}`, `{"start":0,"runs":[{"n":1,"s":1}]}`,
 		`{"start":9223372036854775807,"runs":[{"n":1}]}`} {
 		if err := json.Unmarshal([]byte(bad), &Partition{}); err == nil {
 			t.Errorf("%s was read", bad)
