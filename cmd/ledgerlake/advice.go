@@ -81,11 +81,20 @@ func tableError(at string, err error) error {
 		return err
 	}
 	if _, stat := os.Stat(at); errors.Is(stat, fs.ErrNotExist) {
-		return fmt.Errorf("%s does not exist: want the path or the URL of a table", at)
+		return told{fmt.Sprintf("%s does not exist: want the path or the URL of a table", at), err}
 	}
 	if servedDir(at) {
-		return fmt.Errorf("%s is a served directory and no table: its tables are in %s, and `ledgerlake read %s` reads one with its log",
-			at, filepath.Join(at, "lake"), filepath.Join(at, "TOPIC"))
+		return told{fmt.Sprintf("%s is a served directory and no table: its tables are in %s, and `ledgerlake read %s` reads one with its log",
+			at, filepath.Join(at, "lake"), filepath.Join(at, "TOPIC")), err}
 	}
 	return err
 }
+
+// told is an error in other words. Who asks for the error itself finds it.
+type told struct {
+	words string
+	err   error
+}
+
+func (t told) Error() string { return t.words }
+func (t told) Unwrap() error { return t.err }

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/broker/local"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
 )
@@ -93,5 +95,23 @@ func TestLockedDirectory(t *testing.T) {
 		if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "a `ledgerlake serve` runs in "+filepath.Dir(dir)) {
 			t.Errorf("%v: %v", args, err)
 		}
+	}
+}
+
+// A topic of which no table has anything yet is no fault of its directory.
+func TestCheckBeforeTiering(t *testing.T) {
+	dir := t.TempDir()
+	log, err := local.Open(t.Context(), local.Config{Dir: filepath.Join(dir, "log"), FS: vfs.OS()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = log.CreateTopic(t.Context(), "jobs", broker.TopicConfig{Partitions: 1})
+	if err := errors.Join(err, log.Close()); err != nil {
+		t.Fatal(err)
+	}
+	root := newRoot()
+	root.SetArgs([]string{"check", dir})
+	if err := root.ExecuteContext(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
