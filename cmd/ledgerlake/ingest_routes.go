@@ -71,6 +71,7 @@ func (f *ingestFlags) applyRoutes(ctx context.Context, proc *ingestProcess, sup 
 			case <-ctx.Done():
 				return
 			case <-hup:
+				proc.log.Info("SIGHUP: the streams are read again", "file", f.routes)
 			case <-tick.C:
 			}
 			if err := apply(); err != nil && ctx.Err() == nil {

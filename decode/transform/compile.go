@@ -82,7 +82,7 @@ func compileExpression(source string, kafka bool) (*node, error) {
 	}
 	ast, err := parse(source)
 	if err != nil && strings.Contains(err.Error(), "TOKNumber") {
-		return nil, fmt.Errorf("JMESPath %q: a number to compare with is a literal, in backticks: payload.amount > `10`", source)
+		return nil, fmt.Errorf("JMESPath %q: a number to compare with is a literal, in backticks: amount > `10`", source)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("JMESPath %q: %w", source, err)
