@@ -84,12 +84,12 @@ type shareAcks struct {
 	acks []share.Ack
 }
 
-func kindsOf(types []int8) []share.Kind {
-	out := make([]share.Kind, len(types))
+func ackOf(first, last int64, types []int8) share.Ack {
+	a := share.Ack{First: record.Offset(first), Last: record.Offset(last), Kinds: make([]share.Kind, len(types))}
 	for i, t := range types {
-		out[i] = share.Kind(t)
+		a.Kinds[i] = share.Kind(t)
 	}
-	return out
+	return a
 }
 
 func acksOfFetch(req *kmsg.ShareFetchRequest) (out []shareAcks) {
@@ -97,7 +97,7 @@ func acksOfFetch(req *kmsg.ShareFetchRequest) (out []shareAcks) {
 		for _, p := range t.Partitions {
 			a := shareAcks{key: shareKey{t.TopicID, p.Partition}}
 			for _, b := range p.AcknowledgementBatches {
-				a.acks = append(a.acks, share.Ack{First: record.Offset(b.FirstOffset), Last: record.Offset(b.LastOffset), Kinds: kindsOf(b.AcknowledgeTypes)})
+				a.acks = append(a.acks, ackOf(b.FirstOffset, b.LastOffset, b.AcknowledgeTypes))
 			}
 			if len(a.acks) > 0 {
 				out = append(out, a)
@@ -112,7 +112,7 @@ func acksOfRequest(req *kmsg.ShareAcknowledgeRequest) (out []shareAcks) {
 		for _, p := range t.Partitions {
 			a := shareAcks{key: shareKey{t.TopicID, p.Partition}}
 			for _, b := range p.AcknowledgementBatches {
-				a.acks = append(a.acks, share.Ack{First: record.Offset(b.FirstOffset), Last: record.Offset(b.LastOffset), Kinds: kindsOf(b.AcknowledgeTypes)})
+				a.acks = append(a.acks, ackOf(b.FirstOffset, b.LastOffset, b.AcknowledgeTypes))
 			}
 			out = append(out, a)
 		}
