@@ -4,20 +4,16 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/internal/acl"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
 const (
-	maxProducePartitions = 1 << 16  // entries of one request
-	maxProduceTags       = 1 << 10  // tagged fields of one request: there are none that we know
-	produceParallel      = 64       // appends of one request that wait each in a goroutine
-	produceHere          = 16 << 10 // batches up to this size are checked one after the other, and wait together
+	maxProducePartitions = 1 << 16 // entries of one request
+	maxProduceTags       = 1 << 10 // tagged fields of one request: there are none that we know
 )
 
 // errUnanswered ends the connection of an acks=0 producer whose batch was refused: the only way to tell it.
@@ -30,7 +26,7 @@ var errUnanswered = errors.New("batch of an acks=0 request was refused")
 // durable; acks 0 is not answered. Every partition has its own error, with a message from version 8 on,
 // and names the records of a refused batch that are at fault.
 // Batches of a transaction are taken only while it is open and the partition is part of it; from version 12 on
-// the request itself makes it so.
+// the request itself makes it so. The handler returns when each batch has its offset; the answer follows when they are durable.
 func apiProduce() api {
 	return api{key: keyProduce, name: "Produce", min: 0, max: 13, served: 3, handle: (*Server).produce}
 }
@@ -38,29 +34,9 @@ func apiProduce() api {
 func (s *Server) produce(r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.ProduceRequest)
 	resp := req.ResponseKind().(*kmsg.ProduceResponse)
-	var refuse error
-	var refuseCode int16
-	switch {
-	case req.Acks < -1 || req.Acks > 1:
-		refuse, refuseCode = fmt.Errorf("acks is %d, want -1, 0 or 1", req.Acks), codeInvalidRequiredAcks
-	case req.TransactionID != nil && s.txns == nil:
-		refuse, refuseCode = errNoTransactions, codeUnsupportedVersion
-	case req.TransactionID != nil:
-		if refuse = s.allowedTxn(r, acl.Write, *req.TransactionID); refuse != nil {
-			refuseCode = codeOf(refuse)
-		} else if r.version >= implicitTxnVersion {
-			refuseCode, refuse = s.beginProduce(r, req)
-		}
-	}
-	txn := produceTxn{id: deref(req.TransactionID), version: r.version}
-	var (
-		wg   sync.WaitGroup
-		sem  = make(chan struct{}, produceParallel)
-		seen = map[record.TopicPartition]bool{}
-
-		alone       = len(req.Topics) == 1 && len(req.Topics[0].Partitions) == 1
-		appender, _ = s.log.(broker.Appender)
-	)
+	refuseCode, refuse := s.refusesProduce(r, req)
+	seen := map[record.TopicPartition]bool{}
+	in := s.newProducing(r, req)
 	resp.Topics = make([]kmsg.ProduceResponseTopic, len(req.Topics))
 	for i := range req.Topics {
 		rt, out := &req.Topics[i], &resp.Topics[i]
@@ -84,89 +60,39 @@ func (s *Server) produce(r *request) (kmsg.Response, error) {
 				op.ErrorCode, op.ErrorMessage = codeInvalidRequest, msgOf(errors.New("the partition stands twice in one request"))
 			default:
 				seen[tp] = true
-				switch {
-				case alone:
-					s.appendBatch(txn, tp, rp.Records, op)
-				case appender != nil && txn.id == "" && len(rp.Records) <= produceHere:
-					wg.Add(1)
-					s.appendThen(appender, txn, tp, rp.Records, op, wg.Done)
-				default:
-					sem <- struct{}{}
-					wg.Go(func() {
-						s.appendBatch(txn, tp, rp.Records, op)
-						<-sem
-					})
-				}
+				in.begin(tp, rp.Records, op)
 			}
 		}
 	}
-	wg.Wait()
+	in.begun()
 	r.mute = s.quotas.charge(r, produceQuota, recordBytes(req))
 	resp.ThrottleMillis = int32(r.mute.Milliseconds())
-	if req.Acks == 0 {
-		return nil, firstProduceError(resp)
-	}
-	return resp, nil
-}
-
-// appendBatch uses the server's context: what was begun is not given up because a client goes away.
-func (s *Server) appendBatch(txn produceTxn, tp record.TopicPartition, batch []byte, out *kmsg.ProduceResponseTopicPartition) {
-	h, code, err := checkBatch(batch, txn.version)
-	if err != nil {
-		out.ErrorCode, out.ErrorMessage = code, msgOf(err)
-		return
-	}
-	leave, code, err := s.enterTxn(txn, tp, h)
-	if err != nil {
-		out.ErrorCode, out.ErrorMessage = code, msgOf(err)
-		return
-	}
-	defer leave()
-	res, err := s.log.Append(s.hardCtx, tp, batch)
-	s.appended(tp, res, err, out)
-}
-
-// appendThen is appendBatch, without a transaction, that does not wait: done is called at the end.
-func (s *Server) appendThen(log broker.Appender, txn produceTxn, tp record.TopicPartition, batch []byte, out *kmsg.ProduceResponseTopicPartition, done func()) {
-	h, code, err := checkBatch(batch, txn.version)
-	if err == nil {
-		_, code, err = s.enterTxn(txn, tp, h) // refuses a batch of one
-	}
-	if err != nil {
-		out.ErrorCode, out.ErrorMessage = code, msgOf(err)
-		done()
-		return
-	}
-	log.AppendThen(s.hardCtx, tp, batch, func(res broker.AppendResult, err error) {
-		s.appended(tp, res, err, out)
-		done()
-	})
-}
-
-// appended puts what the Log said of a batch into the answer.
-func (s *Server) appended(tp record.TopicPartition, res broker.AppendResult, err error, out *kmsg.ProduceResponseTopicPartition) {
-	if err != nil {
-		out.ErrorCode, out.ErrorMessage, out.ErrorRecords = codeOf(err), msgOf(err), errorRecords(err)
-		if out.ErrorCode == codeUnknownServerError || out.ErrorCode == codeStorageError {
-			s.lg.Error("append", "partition", tp.String(), "err", err)
+	r.later = &later{ready: in.ready, finish: func() (kmsg.Response, error) {
+		if req.Acks == 0 {
+			return nil, firstProduceError(resp)
 		}
-		return
-	}
-	out.BaseOffset, out.LogAppendTime, out.LogStartOffset = int64(res.Base), res.LogAppendTime, int64(res.LogStart)
+		return resp, nil
+	}}
+	return nil, nil
 }
 
-// errorRecords tells a producer which records of its batch are at fault, so that it can send the others again (KIP-467).
-func errorRecords(err error) (out []kmsg.ProduceResponseTopicPartitionErrorRecord) {
-	var e *broker.RecordsError
-	if !errors.As(err, &e) {
-		return nil
+// refusesProduce says why a request is refused as a whole, and makes its partitions part of its transaction where that is the way.
+func (s *Server) refusesProduce(r *request, req *kmsg.ProduceRequest) (code int16, err error) {
+	switch {
+	case req.Acks < -1 || req.Acks > 1:
+		return codeInvalidRequiredAcks, fmt.Errorf("acks is %d, want -1, 0 or 1", req.Acks)
+	case req.TransactionID == nil:
+		return codeNone, nil
+	case s.txns == nil:
+		return codeUnsupportedVersion, errNoTransactions
 	}
-	for _, i := range e.Records {
-		o := kmsg.NewProduceResponseTopicPartitionErrorRecord()
-		o.RelativeOffset, o.ErrorMessage = i, &e.Reason
-		out = append(out, o)
+	if err := s.allowedTxn(r, acl.Write, *req.TransactionID); err != nil {
+		return codeOf(err), err
 	}
-	return out
+	if r.version >= implicitTxnVersion {
+		return s.beginProduce(r, req)
+	}
+	return codeNone, nil
 }
 
 // checkBatch sees to what the Log cannot know: the request's version, and that there is one batch only.

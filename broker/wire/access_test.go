@@ -117,6 +117,10 @@ func TestEveryKeyIsGuarded(t *testing.T) {
 				adapt(t, log, req, version, name)
 				r := &request{ctx: t.Context(), host: "10.0.0.1", version: version, body: req, proof: &proof{user: "bob", principal: "User:bob"}, proved: func() {}}
 				resp, err := a.handle(s, r)
+				if r.later != nil {
+					<-r.later.ready
+					resp, err = r.later.finish()
+				}
 				if err != nil || resp == nil {
 					t.Errorf("%s %d: %v", a.name, version, err)
 					continue

@@ -65,7 +65,8 @@ type frame struct {
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{s: s, nc: nc, raw: nc, peer: nc.RemoteAddr().String(), frames: make(chan frame, pipelineDepth), ahead: pipeline{fewer: make(chan struct{}, 1)}}
+	c := &conn{s: s, nc: nc, raw: nc, peer: nc.RemoteAddr().String(), frames: make(chan frame, pipelineDepth)}
+	c.ahead = pipeline{fewer: make(chan struct{}, 1), most: s.cfg.aheadMemory()}
 	if s.cfg.TLS != nil {
 		c.nc = tls.Server(nc, s.cfg.TLS)
 	}
@@ -250,33 +251,17 @@ func (c *conn) answerLoop() error {
 	if c.up != nil {
 		return c.relayLoop()
 	}
-	for f := range c.frames {
-		if err := c.answer(&f); err != nil {
-			return err
-		}
-	}
-	return nil
+	w := waiting{c: c}
+	defer w.abandon()
+	return w.loop()
 }
 
+// answer does all for one frame.
 func (c *conn) answer(f *frame) error {
-	c.ahead.hold(c.ctx, f) // a client that keeps to what it was told does not notice
-	a, err := c.s.dispatch(c.ctx, c, f)
-	switch {
-	case err != nil:
-	case a.parts != nil:
-		err = c.writeParts(a.parts)
-	case len(a.out) > 0:
-		err = c.write(a.out)
+	w := waiting{c: c}
+	defer w.abandon()
+	if err := w.begin(*f); err != nil {
+		return err
 	}
-	if err == nil {
-		err = a.end
-	}
-	a.release()
-	if c.reuses(f.key) {
-		c.s.buffers.put(f.body)
-		f.body = nil
-	}
-	c.s.budget.Release(f.held)
-	c.ahead.leave(f, a.mute)
-	return err
+	return w.finishAll()
 }

@@ -39,14 +39,23 @@ type request struct {
 	made     int64  // bytes of the answer, as they are counted
 	weight   int64  // of its frame
 	drop     func() // nothing of the frame is needed any more: a wait begins
+	later    *later // the handler's answer comes when it has returned
 	proof    *proof
 	proved   func()        // the user is who they say they are
 	end      error         // ends the connection after the answer
 	mute     time.Duration // nothing more is answered for so long: a quota is used up
 }
 
+// later is the answer of a handler that does not wait for it. Until ready is closed, what the request brought is in use.
+type later struct {
+	ready  <-chan struct{}
+	finish func() (kmsg.Response, error)
+}
+
 // answer is what goes back: a frame with its length, empty when there is nothing to send.
 type answer struct {
+	ready <-chan struct{}        // nil, or the answer is what whole gives when it is closed
+	whole func() (answer, error) // not called before that
 	out   []byte
 	parts []part // instead of out, when it is large
 	files files
@@ -105,6 +114,17 @@ func (s *Server) dispatch(ctx context.Context, c *conn, f *frame) (answer, error
 	r.ctx, r.host, r.local, r.up = ctx, c.host, c.local, c.up
 	r.proof, r.proved = &c.proof, c.proved
 	resp, err := a.handle(s, r)
+	if l := r.later; l != nil && err == nil {
+		return answer{ready: l.ready, mute: r.mute, whole: func() (answer, error) {
+			resp, err := l.finish()
+			return s.pack(c, a, r, corr, resp, err)
+		}}, nil
+	}
+	return s.pack(c, a, r, corr, resp, err)
+}
+
+// pack makes what goes back of what a handler gave.
+func (s *Server) pack(c *conn, a api, r *request, corr []byte, resp kmsg.Response, err error) (answer, error) {
 	ans := answer{done: r.done, files: r.files, end: r.end, mute: r.mute}
 	if r.done == nil {
 		ans.done = r.mem.release
@@ -114,17 +134,17 @@ func (s *Server) dispatch(ctx context.Context, c *conn, f *frame) (answer, error
 			return ans, nil
 		}
 		if len(r.files) > 0 { // never an answer without them (I4)
-			return ans, fmt.Errorf("%s version %d: the answer has fields that do not go with batches in files", a.name, version)
+			return ans, fmt.Errorf("%s version %d: the answer has fields that do not go with batches in files", a.name, r.version)
 		}
 	}
 	if err == nil && resp != nil {
-		ans.out = encode(corr, resp, resp.IsFlexible() && key != keyAPIVersions)
-		if key != keyFetch { // which sees to its own
+		ans.out = encode(corr, resp, resp.IsFlexible() && a.key != keyAPIVersions)
+		if a.key != keyFetch { // which sees to its own
 			err = s.settle(r, len(ans.out))
 		}
 	}
 	if err != nil {
-		return ans, fmt.Errorf("%s version %d: %w", a.name, version, err)
+		return ans, fmt.Errorf("%s version %d: %w", a.name, r.version, err)
 	}
 	return ans, nil
 }

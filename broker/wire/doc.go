@@ -10,7 +10,8 @@
 // # Concurrency
 //
 // A connection has one goroutine that reads frames and one that answers them in order, so pipelined
-// requests are answered in the order they came. A long poll (Fetch, ShareFetch, JoinGroup, SyncGroup) ends when its
+// requests are answered in the order they came. Produce requests wait for the disk together: the next one is begun
+// when the batches of the one before have their offsets; any other is begun when all before it are answered. A long poll (Fetch, ShareFetch, JoinGroup, SyncGroup) ends when its
 // connection dies or the server drains. Memory over all connections is bounded: a frame is read only when
 // its size fits into its share of Config.MemoryBudget, answers and what groups keep have theirs, and a peer that
 // sends or reads too slowly is cut.

@@ -10,7 +10,7 @@ import (
 )
 
 // pipeline is what a connection has read and not yet answered. It bounds what its reader takes ahead: small
-// requests, or one that is large behind one that ends by itself, if both together are not huge. Behind a request that may wait for
+// requests, or a few that are large behind ones that end by themselves, if all together are not huge. Behind a request that may wait for
 // minutes, and while a client that is above its quota is not answered, nothing large is read, so no connection holds
 // memory that others need while it waits (I8).
 type pipeline struct {
@@ -21,13 +21,18 @@ type pipeline struct {
 	away   int           // more frames, that take no memory: a gateway's that the cluster has
 	until  time.Time     // the client is above its quota, and not answered before
 	fewer  chan struct{} // holds one when there is less
+	most   int64         // weight of a few requests together with large ones among them
 }
 
 // aheadWeight is the weight of requests that are read ahead whatever is in work.
 const aheadWeight = 256 << 10
 
-// aheadLarge is the weight of a request and of a large one that is read behind it.
-const aheadLarge = 16 << 20
+// aheadFew are how many requests are read ahead when there are large ones among them: a producer of many partitions sends
+// 12 MB at a time, and while the disk has one, the next is read and the one behind it checked.
+const aheadFew = 4
+
+// aheadMemory is what large requests of one connection take at most together, if each is smaller than that.
+func (c Config) aheadMemory() int64 { return min(40<<20, c.requestMemory()/4) }
 
 // large says whether a frame is one that others may miss the memory of.
 func (f *frame) large() bool { return f.weight > aheadWeight }
@@ -49,7 +54,7 @@ func (p *pipeline) enter(ctx context.Context, f *frame) error {
 			}
 			continue
 		}
-		if p.frames == 0 || p.weight+f.weight <= aheadWeight || p.polls == 0 && p.frames == 1 && p.weight+f.weight <= aheadLarge {
+		if p.frames == 0 || p.weight+f.weight <= aheadWeight || p.polls == 0 && p.frames < aheadFew && p.weight+f.weight <= p.most {
 			p.weight += f.weight
 			p.frames++
 			if mayWait(f.key) {

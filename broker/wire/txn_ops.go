@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -254,6 +255,20 @@ func (c *txnCoordinator) addLocked(ctx context.Context, t *txn, parts []record.T
 		return nil
 	}
 	return c.save(ctx, t, next)
+}
+
+// has says whether partitions are part of the open transaction of a producer by now.
+func (c *txnCoordinator) has(id string, p producerID, parts []record.TopicPartition) bool {
+	t := c.find(id)
+	if t == nil {
+		return false
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.state.checkProducer(p) != nil || t.state.state != txnOngoing {
+		return false
+	}
+	return !slices.ContainsFunc(parts, func(tp record.TopicPartition) bool { return !t.state.parts[tp] })
 }
 
 // enter lets an append to an open transaction begin; leave ends it. In between the transaction cannot end.

@@ -1,0 +1,236 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/record"
+)
+
+// lazyLog gives a batch its offset at once, and says that it is durable when it is told to.
+type lazyLog struct {
+	*memLog
+	tb testing.TB
+
+	mu   sync.Mutex
+	then []func() // in the order of the batches; nil for those that were told of
+}
+
+func (l *lazyLog) AppendThen(ctx context.Context, tp record.TopicPartition, batch []byte, then func(broker.AppendResult, error)) {
+	res, err := l.Append(ctx, tp, batch)
+	if err != nil {
+		then(res, err)
+		return
+	}
+	was := bytes.Clone(batch)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.then = append(l.then, func() {
+		if !bytes.Equal(batch, was) {
+			l.tb.Error("the memory of a batch was used again while the log had it")
+		}
+		then(res, nil)
+	})
+}
+
+// begun says how many batches have come.
+func (l *lazyLog) begun() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.then)
+}
+
+// durable says of batch i that it is.
+func (l *lazyLog) durable(i int) {
+	l.mu.Lock()
+	then := l.then[i]
+	l.then[i] = nil
+	l.mu.Unlock()
+	then()
+}
+
+// lazily is a server over such a log, with a topic t, and a connection to it.
+func lazily(t *testing.T) (*lazyLog, *Server, net.Conn) {
+	t.Helper()
+	log := &lazyLog{memLog: newMemLog(t), tb: t}
+	if _, err := log.CreateTopic(t.Context(), "t", topicOf(2)); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, log, nil)
+	nc := dial(t, s)
+	_ = nc.SetDeadline(time.Now().Add(patience))
+	return log, s, nc
+}
+
+func (l *lazyLog) await(t *testing.T, n int) {
+	t.Helper()
+	until(t, within(t, patience), "so many batches are in the log", func() bool { return l.begun() == n })
+}
+
+func put(t *testing.T, nc net.Conn, frame []byte) {
+	t.Helper()
+	if _, err := nc.Write(frame); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func expect(t *testing.T, nc net.Conn, want int32) []byte {
+	t.Helper()
+	got, body := readAnswer(t, nc)
+	if got != want {
+		t.Fatalf("the answer to request %d, want that to %d", got, want)
+	}
+	return body
+}
+
+// Produce requests of one connection wait for the disk together, are answered in their order whichever batch is durable first,
+// and what comes behind them sees them all.
+func TestProduceRequestsWaitTogether(t *testing.T) {
+	log, s, nc := lazily(t)
+	for i := range int32(3) {
+		put(t, nc, frameOf(produceRequest(t, -1, "t", strings.Repeat("x", 100_000)), 9, i)) // large enough for its memory to be reused
+	}
+	create := kmsg.NewPtrCreateTopicsRequest()
+	create.Topics = []kmsg.CreateTopicsRequestTopic{{Topic: "behind", NumPartitions: 1, ReplicationFactor: 1}}
+	put(t, nc, frameOf(create, 5, 3))
+	log.await(t, 3)
+	until(t, within(t, patience), "all are read", func() bool { return s.metrics.requests[create.Key()].Load() == 1 })
+	log.durable(2)
+	log.durable(0)
+	expect(t, nc, 0)
+	if _, err := log.Partitions(t.Context(), "behind"); err == nil {
+		t.Fatal("a request was begun before those before it were answered")
+	}
+	put(t, nc, frameOf(produceRequest(t, -1, "t", strings.Repeat("y", 100_000)), 9, 4))
+	log.durable(1)
+	expect(t, nc, 1)
+	expect(t, nc, 2)
+	expect(t, nc, 3)
+	log.await(t, 4)
+	log.durable(3)
+	expect(t, nc, 4)
+}
+
+// I8: no more of them wait than is meant.
+func TestFewProduceRequestsWait(t *testing.T) {
+	log, s, nc := lazily(t)
+	const n = 3 * mostWaiting
+	go func() {
+		for i := range int32(n) {
+			_, _ = nc.Write(frameOf(produceRequest(t, -1, "t", "v"), 9, i))
+		}
+	}()
+	log.await(t, mostWaiting)
+	until(t, within(t, patience), "all others are read", func() bool { return s.metrics.requests[keyProduce].Load() > 2*mostWaiting })
+	if got := log.begun(); got != mostWaiting {
+		t.Fatalf("%d wait", got)
+	}
+	for i := range int32(n) {
+		log.await(t, min(n, mostWaiting+int(i)))
+		log.durable(int(i))
+		expect(t, nc, i)
+	}
+}
+
+// A client that goes away leaves its batches to the log, which has their memory until it is done with them (I8).
+func TestClientGoesWhileItsBatchesWait(t *testing.T) {
+	log, s, nc := lazily(t)
+	for i := range int32(2) {
+		put(t, nc, frameOf(produceRequest(t, -1, "t", strings.Repeat("x", 100_000)), 9, i))
+	}
+	log.await(t, 2)
+	_ = nc.(*net.TCPConn).SetLinger(0) // the answer cannot be sent
+	nc.Close()
+	log.durable(0)
+	const one = 150_000 // more than a request, less than two
+	free := s.cfg.requestMemory()
+	until(t, within(t, patience), "the memory of the first is given back", func() bool { return s.budget.TryAcquire(free - one) })
+	if s.budget.TryAcquire(one) {
+		t.Fatal("memory was given back that the log has")
+	}
+	log.durable(1)
+	if err := s.budget.Acquire(within(t, patience), one); err != nil {
+		t.Fatal("memory is not given back")
+	}
+	s.budget.Release(free)
+	waitConns(t, s, 0)
+}
+
+// What ends a connection is behind the answers to what came before.
+func TestBadRequestBehindBatches(t *testing.T) {
+	for name, bad := range map[string][]byte{
+		"garbage":        append([]byte{0, 0, 0, 9}, "\x00\x00\x00\x09\xff\xff\xff\xff\x7f"...),
+		"an unknown key": {0, 0, 0, 8, 0x7f, 0, 0, 0, 0, 0, 0, 0},
+		"a long frame":   {0x7f, 0xff, 0xff, 0xff},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log, _, nc := lazily(t)
+			put(t, nc, frameOf(produceRequest(t, -1, "t", "v"), 9, 7))
+			log.await(t, 1)
+			put(t, nc, bad)
+			log.durable(0)
+			expect(t, nc, 7)
+			if n, err := io.Copy(io.Discard, nc); n != 0 || err != nil && !strings.Contains(err.Error(), "reset") {
+				t.Errorf("behind it: %d bytes, %v", n, err)
+			}
+		})
+	}
+}
+
+// A client that is above its quota is told so before its next request is looked at.
+func TestNothingBeginsBehindAMutedRequest(t *testing.T) {
+	log, s, nc := lazily(t)
+	if err := setQuota(t, kadm.NewClient(client(t, s)), produceQuota, 1e6, quotaClient, "raw"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range int32(3) { // the second is above what may come at once
+		put(t, nc, frameOf(produceRequest(t, -1, "t", strings.Repeat("x", 600_000)), 9, i))
+	}
+	log.await(t, 2)
+	until(t, within(t, patience), "the third is read", func() bool { return s.metrics.requests[keyProduce].Load() == 3 })
+	log.durable(0)
+	expect(t, nc, 0)
+	if got := log.begun(); got != 2 {
+		t.Fatalf("%d have begun", got)
+	}
+	log.durable(1)
+	expect(t, nc, 1)
+	log.await(t, 3)
+	log.durable(2)
+	expect(t, nc, 2)
+}
+
+// A transaction cannot end while one of its batches is on its way, and its requests wait for the disk together.
+func TestTransactionWaitsForItsBatches(t *testing.T) {
+	log, s, nc := lazily(t)
+	p := openTxn(t, log.memLog, s.txns, "id", false)
+	for seq := range int32(2) {
+		req := produceRequest(t, -1, "t", "v")
+		req.TransactionID = kmsg.StringPtr("id")
+		req.Topics[0].Partitions[0].Records = txnBatch(t, p, 1+seq)
+		put(t, nc, frameOf(req, 9, seq))
+	}
+	log.await(t, 2)
+	txn := s.txns.find("id")
+	for i := range 2 {
+		if txn.mu.TryLock() {
+			t.Fatal("the transaction could end now")
+		}
+		log.durable(i)
+		expect(t, nc, int32(i))
+	}
+	if !txn.mu.TryLock() {
+		t.Fatal("the transaction cannot end")
+	}
+	txn.mu.Unlock()
+}
