@@ -184,6 +184,7 @@ func (l *Log) finalCheckpoint() error {
 	if l.journal.file != nil {
 		snap.journal++ // no file of that number is there: nothing to replay
 	}
+	l.journal.spares.forget() // no later file will want them
 	if err := l.finish(snap); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
@@ -385,14 +386,15 @@ func readCheckpoint(fsys vfs.FS, dir string) (*checkpointState, error) {
 	return state, nil
 }
 
-// dropJournals removes the journal files before a sequence number.
+// dropJournals removes the journal files before a sequence number, but for the spares.
 func (l *Log) dropJournals(before uint64) error {
+	stay := l.journal.spares.release(before, int(l.cfg.CheckpointBytes/l.cfg.JournalBytes)+1)
 	seqs, err := listJournals(l.fs, l.journalDir)
 	if err != nil {
 		return err
 	}
 	for _, seq := range seqs {
-		if seq < before {
+		if seq < before && !slices.Contains(stay, seq) {
 			if err := l.fs.Remove(journalName(l.journalDir, seq)); err != nil {
 				return fmt.Errorf("drop journal: %w", err)
 			}

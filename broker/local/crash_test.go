@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"path"
 	"sync"
 	"testing"
 
@@ -131,10 +132,24 @@ func TestCrash(t *testing.T) {
 	if testing.Short() {
 		seeds = 200
 	}
-	seedtest.Each(t, seeds, crashOnce)
+	seedtest.Each(t, seeds, func(t *testing.T, seed uint64) { crashOnce(t, seed, 12, 160) })
 }
 
-func crashOnce(t *testing.T, seed uint64) {
+// TestCrashOverSpares does so for longer, so that journal files are made of others.
+func TestCrashOverSpares(t *testing.T) {
+	played, renewed := 0, 0
+	seedtest.Each(t, 100, func(t *testing.T, seed uint64) {
+		played++
+		renewed += crashOnce(t, seed, 50, 700)
+	})
+	if played > 1 && renewed < played {
+		t.Fatalf("%d files were made of others before the crashes of %d seeds", renewed, played)
+	}
+}
+
+// crashOnce has each of three partitions append so many batches, and cuts the power within so many operations. It gives how
+// many journal files were made of others before.
+func crashOnce(t *testing.T, seed uint64, batches, ops int) (renewed int) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	m := newModel()
 	mem := vfs.NewMem()
@@ -150,7 +165,7 @@ func crashOnce(t *testing.T, seed uint64) {
 		var survived *model
 		var survivedTopic bool
 		var mu sync.Mutex
-		k, seen := rng.IntN(160), 0
+		k, seen := rng.IntN(ops), 0
 		crash := func(now bool) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -160,7 +175,14 @@ func crashOnce(t *testing.T, seed uint64) {
 				after = mem.Crash(rng, mode)
 			}
 		}
-		inject.Observe(func(vfs.Op, string) { crash(false) })
+		inject.Observe(func(op vfs.Op, name string) {
+			crash(false)
+			mu.Lock()
+			defer mu.Unlock()
+			if op == vfs.OpRename && path.Ext(name) == journalSuffix && after == nil {
+				renewed++
+			}
+		})
 		cfg := smallConfig(inject)
 		cfg.Durability = durability
 		l := mustOpen(t, cfg)
@@ -177,7 +199,7 @@ func crashOnce(t *testing.T, seed uint64) {
 		var wg sync.WaitGroup
 		for p := range int32(3) {
 			prng := rand.New(rand.NewPCG(seed, uint64(p)+10))
-			wg.Go(func() { m.work(t, l, tp("t", p), round, 12, prng) })
+			wg.Go(func() { m.work(t, l, tp("t", p), round, batches, prng) })
 		}
 		wg.Wait()
 		crash(true) // when there were fewer operations than hoped for
@@ -193,4 +215,5 @@ func crashOnce(t *testing.T, seed uint64) {
 			t.Fatalf("round %d: check: %v %v", round, found, err)
 		}
 	}
+	return renewed
 }

@@ -43,6 +43,9 @@ func TestRetentionOnAFullDisk(t *testing.T) {
 				}
 			}
 			inject.Fail(vfs.Rule{Op: vfs.OpPreallocate, K: 1, Forever: true, Err: syscall.ENOSPC})
+			if seed%4 > 0 { // no spare can be used either
+				inject.Fail(vfs.Rule{Op: vfs.OpOpen, Pattern: "*.wal", K: 1, Forever: true, Err: syscall.EMFILE})
+			}
 			for range rng.IntN(12) {
 				if err := put(); err != nil && !errors.Is(err, syscall.ENOSPC) {
 					t.Fatal(err)

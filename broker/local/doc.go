@@ -9,10 +9,11 @@
 // lock and queues it; one committer writes what has gathered into the journal and syncs it once; one applier
 // then writes the batches into their segments through the page cache, moves the high watermarks, wakes
 // fetches and acknowledges. Segments are synced only by a checkpoint, which also writes down their lengths
-// and drops the journal files before it. Recovery cuts every segment at its checkpointed length, since what
-// lies behind that proves nothing, and replays the journal. With DurabilityNone batches go straight into the
-// segments, as with Kafka's defaults, and recovery keeps the undamaged batches that it finds; marks such as
-// log starts and holds go through the journal all the same.
+// and drops the journal files before it; some of them become later ones, so that blocks of the disk are
+// written over. Recovery cuts every segment at its checkpointed length, since what lies behind that proves
+// nothing, and replays the journal. With DurabilityNone batches go straight into the segments, as with Kafka's
+// defaults, and recovery keeps the undamaged batches that it finds; marks such as log starts and holds go
+// through the journal all the same.
 //
 // Transactions: the log follows each producer's open transaction in each partition, from its first batch to its
 // marker (AppendMarker, Producers; the contract is broker.Transactor). Bounds.Stable stays at the first offset of

@@ -25,8 +25,10 @@ import (
 //
 // The header's CRC covers bytes 0..32 and the salt. A frame's CRC covers the file's sequence number (8 bytes),
 // the salt, the frame header from byte 12, and the payload. The salt is random and leaves the file never: nobody
-// can send a record that looks like a frame of the file. The file is preallocated, so zeros follow the last
-// frame. An end frame closes a file whose successor holds frames.
+// can send a record that looks like a frame of the file. An end frame closes a file whose successor holds frames.
+//
+// The file has its full size from the beginning. Behind the last frame are zeros, or, in a file that was made of
+// a spare (see spares), frames of its earlier life: they have another salt, so to this file they are no frames.
 //
 // "End of what was synced" is the position up to which the file was durable when the frame was written. A
 // bad frame at the end of the last file is the torn rest of a write that nobody was told of, unless a good
@@ -102,7 +104,7 @@ func headerCRC(b []byte, version uint32) uint32 {
 	return sum
 }
 
-// newSalt makes the salt of a new file. As a magic number, its beginning must not be taken for free space.
+// newSalt makes the salt of a new file. As a magic number, its beginning must not be taken for zeros.
 func newSalt() (salt [16]byte, err error) {
 	if _, err = rand.Read(salt[:]); err != nil {
 		return salt, fmt.Errorf("make journal: salt: %w", err)

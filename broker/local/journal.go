@@ -34,9 +34,17 @@ type journal struct {
 	key    frameKey
 	pos    int64 // end of what was written
 	synced int64
-	ahead  int64  // end of the zeros behind it
+	ahead  int64  // up to here the disk blocks were written: by zeros behind pos, or in an earlier life of the file
 	buf    []byte // frames that wait to be written
 	err    error  // of a write before flush
+	spares spares
+}
+
+// madeFile has a durable header and no frames.
+type madeFile struct {
+	vfs.File
+	key     frameKey
+	written int64 // see journal.ahead
 }
 
 func newJournal(cfg *Config, dir string, seq uint64) *journal {
@@ -45,44 +53,51 @@ func newJournal(cfg *Config, dir string, seq uint64) *journal {
 
 // open makes the first file.
 func (j *journal) open() error {
-	f, key, err := j.make(j.seq)
+	f, err := j.make(j.seq)
 	if err != nil {
 		return err
 	}
-	j.begin(f, key)
+	j.begin(f)
 	return nil
 }
 
-func (j *journal) begin(f vfs.File, key frameKey) {
-	j.file, j.key, j.pos, j.synced, j.ahead = f, key, fileHeaderSize, fileHeaderSize, fileHeaderSize
+func (j *journal) begin(f *madeFile) {
+	j.file, j.key, j.pos, j.synced, j.ahead = f.File, f.key, fileHeaderSize, fileHeaderSize, f.written
 }
 
-// make makes a file durable under its name, so that frames in it can be relied on.
-func (j *journal) make(seq uint64) (vfs.File, frameKey, error) {
+// make makes a file durable under its name, so that frames in it can be relied on: from a spare where there is one.
+func (j *journal) make(seq uint64) (*madeFile, error) {
 	salt, err := newSalt()
 	if err != nil {
-		return nil, frameKey{}, err
+		return nil, err
 	}
-	name := journalName(j.dir, seq)
-	f, err := j.fs.Create(name)
-	if err != nil {
-		return nil, frameKey{}, fmt.Errorf("make journal: %w", err)
-	}
-	err = f.Preallocate(j.bytes)
-	if err == nil {
-		_, err = f.WriteAt(fileHeader(seq, j.clock().UnixMilli(), salt), 0)
-	}
-	if err == nil {
-		err = f.Sync()
+	name, header := journalName(j.dir, seq), fileHeader(seq, j.clock().UnixMilli(), salt)
+	m := &madeFile{key: newFrameKey(seq, fileVersion, salt)}
+	if m.File, m.written = j.renew(name, header); m.File == nil {
+		if m.File, err = j.fs.Create(name); err != nil {
+			return nil, fmt.Errorf("make journal: %w", err)
+		}
+		m.written, err = fileHeaderSize, j.fill(m.File, header)
 	}
 	if err == nil {
 		err = j.fs.SyncDir(j.dir)
 	}
 	if err != nil {
 		// The file is without frames, which recovery takes for none.
-		return nil, frameKey{}, errors.Join(fmt.Errorf("make journal: %w", err), f.Close(), j.fs.Remove(name))
+		return nil, errors.Join(fmt.Errorf("make journal: %w", err), m.Close(), j.fs.Remove(name))
 	}
-	return f, newFrameKey(seq, fileVersion, salt), nil
+	return m, nil
+}
+
+// fill gives a fresh file its disk space and its header.
+func (j *journal) fill(f vfs.File, header []byte) error {
+	if err := f.Preallocate(j.bytes); err != nil {
+		return err
+	}
+	if _, err := f.WriteAt(header, 0); err != nil {
+		return err
+	}
+	return f.Sync()
 }
 
 // full tells whether a frame of so many bytes belongs into the next file.
@@ -137,8 +152,8 @@ func (j *journal) flush() error {
 	return nil
 }
 
-// writeAhead writes zeros behind a group that will end at end. They are what the file holds there anyway, so no matter what
-// a crash leaves of them, and a fault is for the frames' own write to meet.
+// writeAhead writes zeros behind a group that will end at end, where nothing was written yet. They are what the file holds
+// there anyway, so no matter what a crash leaves of them, and a fault is for the frames' own write to meet.
 func (j *journal) writeAhead(end int64) {
 	if len(j.buf) > aheadGroup || end <= j.ahead || end >= j.bytes {
 		return
@@ -151,7 +166,7 @@ func (j *journal) writeAhead(end int64) {
 // comes first, so that a failure to make it (errNoFile) leaves a journal that can go on. A crash in between leaves
 // a file without frames behind one without an end frame.
 func (j *journal) rotate() error {
-	next, key, err := j.make(j.seq + 1)
+	next, err := j.make(j.seq + 1)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNoFile, err)
 	}
@@ -160,8 +175,11 @@ func (j *journal) rotate() error {
 		return errors.Join(err, next.Close())
 	}
 	old := j.file
+	if j.pos <= j.bytes { // a larger one is of no use as a spare
+		j.spares.add(closedFile{j.seq, max(j.pos, j.ahead)})
+	}
 	j.seq++
-	j.begin(next, key)
+	j.begin(next)
 	if err := old.Close(); err != nil {
 		return fmt.Errorf("close journal: %w", err)
 	}

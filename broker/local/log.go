@@ -18,7 +18,7 @@ import (
 
 // Log is the embedded log. Open makes one.
 //
-// Locks are taken in this order: life, cleaner, maintain, mu, partition.mu, queue.mu.
+// Locks are taken in this order: life, cleaner, maintain, mu, partition.mu, queue.mu; spares.mu is the last.
 type Log struct {
 	cfg        Config
 	fs         vfs.FS

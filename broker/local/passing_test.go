@@ -33,6 +33,9 @@ func TestPassingErrors(t *testing.T) {
 					mustCreate(t, l, "t", broker.TopicConfig{})
 					rule.K, rule.Forever, rule.Err = k, true, syscall.EMFILE
 					inject.Fail(rule)
+					if k%2 == 0 && rule.Op != vfs.OpOpen { // no spare can be used either
+						inject.Fail(vfs.Rule{Op: vfs.OpOpen, Pattern: "*.wal", K: 1, Forever: true, Err: syscall.EMFILE})
+					}
 					acked := map[record.Offset]string{}
 					refused := 0
 					put := func(i int) {

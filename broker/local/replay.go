@@ -26,7 +26,7 @@ type journalReader struct {
 }
 
 // openJournal opens a file and checks its header. A header that is not there at all, as a crash right after
-// the file was made leaves it, is an empty file; one of another format or version is an error.
+// a fresh file was made leaves it, is an empty file; one of another format or version is an error.
 func openJournal(fsys vfs.FS, name string, seq uint64) (*journalReader, error) {
 	f, err := fsys.OpenRead(name)
 	if err != nil {
