@@ -238,7 +238,15 @@ func (w *Writer) SyncLog() error {
 	return nil
 }
 
-// Seal writes the indexes as a closed segment has them and makes all three files durable.
+// SyncLogPaced is SyncLog for who is in no hurry, and would hold up others who sync small files.
+func (w *Writer) SyncLogPaced() error {
+	if err := w.log.SyncPaced(); err != nil {
+		return fmt.Errorf("sync segment: %w", err)
+	}
+	return nil
+}
+
+// Seal writes the indexes as a closed segment has them and makes all three files durable, without a hurry.
 func (w *Writer) Seal() error {
 	w.Finish()
 	if err := w.FlushIndex(); err != nil {
@@ -257,7 +265,7 @@ func (w *Writer) Seal() error {
 			return fmt.Errorf("seal segment: %w", err)
 		}
 	}
-	return w.SyncLog()
+	return w.SyncLogPaced()
 }
 
 // Close closes the log file, or leaves that to the last Pin of it. It neither flushes nor syncs.

@@ -308,7 +308,7 @@ func (j *syncJob) run() error {
 		}
 	}
 	if j.active != nil {
-		if err := j.active.SyncLog(); err != nil {
+		if err := j.active.SyncLogPaced(); err != nil {
 			return err
 		}
 	}

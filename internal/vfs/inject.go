@@ -327,3 +327,10 @@ func (f *injectFile) SyncData() error {
 	}
 	return f.File.SyncData()
 }
+
+func (f *injectFile) SyncPaced() error {
+	if err := f.i.check(OpSync, f.Name()); err != nil {
+		return err
+	}
+	return f.File.SyncPaced()
+}

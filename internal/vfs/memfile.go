@@ -151,6 +151,8 @@ func (f *memFile) Sync() error {
 
 func (f *memFile) SyncData() error { return f.Sync() }
 
+func (f *memFile) SyncPaced() error { return f.Sync() }
+
 func (f *memFile) Size() (int64, error) {
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()

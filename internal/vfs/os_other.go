@@ -5,6 +5,9 @@ package vfs
 // SyncData is a full sync where there is no fdatasync.
 func (f osFile) SyncData() error { return f.Sync() }
 
+// SyncPaced is a full sync too.
+func (f osFile) SyncPaced() error { return f.Sync() }
+
 // Preallocate only grows the file.
 func (f osFile) Preallocate(size int64) error {
 	old, err := f.Size()

@@ -30,6 +30,9 @@ type File interface {
 	Truncate(size int64) error
 	Sync() error     // fsync
 	SyncData() error // fdatasync: data and the size needed to read it
+	// SyncPaced is SyncData for who is in no hurry: a large file goes to the disk piece by piece, so that syncs of others need
+	// not wait for it as a whole. An error may be one that no later sync is told of.
+	SyncPaced() error
 	Size() (int64, error)
 	Name() string
 	// Preallocate reserves disk blocks up to size without changing what reads return beyond the old size

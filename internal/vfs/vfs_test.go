@@ -75,6 +75,7 @@ func TestFS(t *testing.T) {
 			must(t, f.Preallocate(2))
 			must(t, f.Sync())
 			must(t, f.SyncData())
+			must(t, f.SyncPaced())
 			if n, err := f.Size(); n != 8 || err != nil {
 				t.Errorf("size %d %v", n, err)
 			}
