@@ -55,7 +55,7 @@ func (w *worker) account(ctx context.Context, cur *cursor, added int64) error {
 	w.buffered += size - cur.rows.bytes
 	cur.rows.bytes, cur.rows.peak = size, max(cur.rows.peak, size)
 	if size >= w.s.encodeAt {
-		if _, err := w.spill(ctx, cur.sink, false); err != nil {
+		if err := w.spillFull(ctx, cur.sink); err != nil {
 			return err
 		}
 	}
@@ -86,9 +86,21 @@ func (w *worker) account(ctx context.Context, cur *cursor, added int64) error {
 	return nil
 }
 
+// spillFull encodes columns that are large enough.
+func (w *worker) spillFull(ctx context.Context, c *sink) error {
+	if len(w.s.keys) == 0 && w.s.hasSpare() {
+		return w.spillBeside(ctx, c)
+	}
+	_, err := w.spill(ctx, c, false)
+	return err
+}
+
 // spill encodes the columns of a partition. It does not, and says so, when that would open too many files, unless it
 // must.
 func (w *worker) spill(ctx context.Context, c *sink, must bool) (bool, error) {
+	if err := w.settle(); err != nil {
+		return false, err
+	}
 	if c.rows == nil || c.rows.sys.Rows() == 0 {
 		if c.rows != nil {
 			w.buffered -= c.rows.bytes
@@ -117,7 +129,9 @@ func (w *worker) spill(ctx context.Context, c *sink, must bool) (bool, error) {
 	rb := w.s.batch(c.rows)
 	defer rb.Release()
 	for i := range groups {
-		if err := w.encode(ctx, c, &groups[i], rb); err != nil {
+		more, err := w.s.encode(ctx, c, &groups[i], c.rows, rb)
+		w.grow(more)
+		if err != nil {
 			return false, err
 		}
 	}
@@ -128,30 +142,41 @@ func (w *worker) spill(ctx context.Context, c *sink, must bool) (bool, error) {
 	return true, err
 }
 
-// encode adds the rows of a group to the sink's file of it.
-func (w *worker) encode(ctx context.Context, c *sink, g *group, rb arrow.RecordBatch) error {
+// growth is what encoding has added to the files of a worker.
+type growth struct {
+	open          int
+	inFiles, held int64
+}
+
+// encode adds the rows of a group, which rb wraps, to the sink's file of it. It touches nothing else of the worker.
+func (s *session) encode(ctx context.Context, c *sink, g *group, r *rows, rb arrow.RecordBatch) (more growth, err error) {
 	f := c.files[g.key]
 	if f == nil {
-		fw, err := w.s.newFile(ctx, g.values)
+		fw, err := s.newFile(ctx, g.values)
 		if err != nil {
-			return fmt.Errorf("create data file: %w", err)
+			return more, fmt.Errorf("create data file: %w", err)
 		}
 		f = &dataFile{FileWriter: fw, group: group{key: g.key, values: g.values}}
 		c.files[g.key] = f
-		w.open++
+		more.open++
 	}
 	before, held := f.Bytes(), f.Held()
 	if err := g.write(ctx, f.FileWriter, rb); err != nil {
-		return err
+		return more, err
 	}
-	w.inFiles += f.Bytes() - before
-	w.held += f.Held() - held
+	more.inFiles, more.held = f.Bytes()-before, f.Held()-held
 	if g.rows == nil {
-		f.encoded += c.rows.bytes
+		f.encoded += r.bytes
 	} else {
-		f.encoded += c.rows.bytes / int64(c.rows.sys.Rows()) * int64(len(g.rows))
+		f.encoded += r.bytes / int64(r.sys.Rows()) * int64(len(g.rows))
 	}
-	return nil
+	return more, nil
+}
+
+func (w *worker) grow(more growth) {
+	w.open += more.open
+	w.inFiles += more.inFiles
+	w.held += more.held
 }
 
 // store sends encoded rows to the store when there are too many in memory, those of the largest files first. With

@@ -150,6 +150,7 @@ func (s *session) landed(r result) error {
 		s.t.stats.left(p)
 		s.t.release(p)
 	}
+	s.joined.Store(int32(len(s.parts)))
 	if len(r.ranges) > 0 {
 		s.t.progressed()
 	}

@@ -50,6 +50,7 @@ type session struct {
 	rows       atomic.Int64  // not cut yet
 	estimate   atomic.Int64  // bytes of data files of what is not cut yet
 	pressed    atomic.Int32  // workers that need a cut to free memory
+	joined     atomic.Int32  // partitions of the session
 	look       chan struct{} // the three above changed in a way that matters
 	failed     chan error
 	flushed    chan result
@@ -236,6 +237,7 @@ func (s *session) join(ctx context.Context, partition int32, snap *deltalog.Snap
 		return err
 	}
 	s.parts[partition] = member{gen: s.fetch.add(partition, next, to)}
+	s.joined.Store(int32(len(s.parts)))
 	if !s.t.cfg.UntilEnd && next < b.Stable { // a bounded run commits at its end
 		s.backlog[partition] = b.Stable
 	}

@@ -67,12 +67,13 @@ type worker struct {
 	out      *output
 	buffered int64 // bytes in columns
 	deadSize int64
-	inFiles  int64 // bytes that the open files report
-	held     int64 // of them, bytes in memory
-	estimate int64 // what this worker has added to the session's estimate
-	open     int   // files of cursors
-	pressed  bool  // counted in the session's pressed
-	mark     mark  // of the batch
+	inFiles  int64   // bytes that the open files report
+	held     int64   // of them, bytes in memory
+	estimate int64   // what this worker has added to the session's estimate
+	open     int     // files of cursors
+	pressed  bool    // counted in the session's pressed
+	beside   *beside // nil: nothing is encoded beside decoding
+	mark     mark    // of the batch
 	values   valueSet
 	standing map[int32]uint64 // partitions that wait for a record, by the stamp of what is of no use any more
 	backlog  []message        // chunks that came while a cut was awaited
@@ -115,6 +116,7 @@ func (w *worker) run(ctx context.Context) {
 }
 
 func (w *worker) abort() {
+	_ = w.settle() // whose error is told already, or of a session that has ended
 	for _, c := range w.sinks {
 		for _, f := range c.files {
 			_ = f.Abort() // best effort: a leftover is no part of the table
@@ -145,6 +147,9 @@ func (w *worker) begin(partition int32, from record.Offset) *cursor {
 
 // cut hands over all that was collected since the last cut and begins anew.
 func (w *worker) cut(ctx context.Context) (*output, error) {
+	if err := w.settle(); err != nil {
+		return nil, err
+	}
 	for _, c := range w.sinks {
 		if len(c.files) > 0 && len(w.s.keys) == 0 {
 			if _, err := w.spill(ctx, c, true); err != nil {

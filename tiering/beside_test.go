@@ -1,0 +1,101 @@
+package tiering_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/ledgerlake/ledgerlake/decode"
+	"github.com/ledgerlake/ledgerlake/objstore/mem"
+)
+
+// tallied is a decoder that counts its values.
+type tallied struct {
+	decode.Decoder
+	n *atomic.Int64
+}
+
+func (c tallied) Append(v []byte) error {
+	c.n.Add(1)
+	return c.Decoder.Append(v)
+}
+
+// onDataFile calls a hook when a data file is made, which the encoder of its first row group does.
+func (r *rig) onDataFile(hook func() error) {
+	r.cfg.RowGroupRows = 5000 // less than is encoded at a time
+	r.store.SetHook(func(_ context.Context, c mem.Call) mem.Fault {
+		if c.Op == mem.OpCreate && strings.HasSuffix(c.Key, ".parquet") {
+			return mem.Fault{Before: hook()}
+		}
+		return mem.Fault{}
+	})
+}
+
+const besideRows = 40_000 // some MiB of columns: they are encoded several times
+
+// The columns of a lone partition are encoded while the next are decoded: an encoder that waits for that would else wait for ever.
+func TestEncodesBesideDecoding(t *testing.T) {
+	r := newRig(t, 1)
+	r.fill(besideRows, 500)
+	var decoded atomic.Int64
+	r.cfg.NewDecoder = func(payload *arrow.Schema) (decode.Decoder, error) {
+		d, err := decode.ForTable(payload)
+		return tallied{d, &decoded}, err
+	}
+	var files atomic.Int64
+	r.onDataFile(func() error {
+		files.Add(1)
+		limit := time.After(10 * time.Second)
+		for want := decoded.Load() + 5000; decoded.Load() < want && decoded.Load() < besideRows; {
+			select {
+			case <-time.After(time.Millisecond):
+			case <-limit:
+				t.Error("nothing is decoded beside the encoder")
+				return nil
+			}
+		}
+		return nil
+	})
+	s := r.mustRun()
+	if s.Rows != besideRows || files.Load() == 0 {
+		t.Errorf("%d rows, %d files", s.Rows, files.Load())
+	}
+	r.check()
+}
+
+// I1, I3: what an encoder could not write is in no commit, and is written by the next try; whatever was encoded beside it.
+func TestEncodingBesideFails(t *testing.T) {
+	for name, partitions := range map[string]int{"beside": 1, "in turn": 2} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, partitions)
+			r.cfg.MaxRows = besideRows / 4 // cuts while an encoding is under way
+			r.fill(besideRows, 500)
+			var tries atomic.Int64
+			r.onDataFile(func() error {
+				if tries.Add(1) <= 3 {
+					return errors.New("no place for a file")
+				}
+				return nil
+			})
+			r.mustRun()
+			if tries.Load() < 4 {
+				t.Errorf("%d tries", tries.Load())
+			}
+			r.check()
+		})
+	}
+}
+
+// I8: where there is little memory, columns that are encoded beside others count, and are waited for.
+func TestEncodesBesideInLittleMemory(t *testing.T) {
+	r := newRig(t, 1)
+	r.cfg.MemoryBudget = 8 << 20
+	r.fill(besideRows, 500)
+	r.mustRun()
+	r.check()
+}
