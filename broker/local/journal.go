@@ -16,6 +16,8 @@ const (
 	// changes metadata, for which a sync waits longer than for data; so one sync in many does. Large groups are their own.
 	aheadBytes = 1 << 20
 	aheadGroup = 64 << 10
+
+	pageBytes = 4 << 10 // of the page cache, on the machines that matter
 )
 
 var zeros [aheadBytes]byte
@@ -111,17 +113,18 @@ func (j *journal) add(f Frame) {
 	f.Synced = j.synced
 	j.buf = appendFrame(j.buf, &f, &j.key)
 	if len(j.buf) >= writeBytes && j.err == nil {
-		j.err = j.write()
+		j.err = j.write(0)
 	}
 }
 
-// write writes what waits, so that a large group is never in memory as a whole. Until flush it may be torn.
-func (j *journal) write() error {
+// write writes what waits, and zeros behind it, so that a large group is never in memory as a whole. Until flush it may be torn.
+func (j *journal) write(pad int64) error {
+	j.buf = append(j.buf, zeros[:pad]...)
 	n, err := j.file.WriteAt(j.buf, j.pos)
 	if err != nil {
 		return fmt.Errorf("write journal at %d: %w", j.pos, err)
 	}
-	j.pos += int64(n)
+	j.pos += int64(n) - pad
 	if cap(j.buf) > keepBuffer {
 		j.buf = nil
 	}
@@ -135,10 +138,11 @@ func (j *journal) flush() error {
 		return j.err
 	}
 	if len(j.buf) > 0 {
+		end := j.pos + int64(len(j.buf))
 		if j.pos == j.synced {
-			j.writeAhead(j.pos + int64(len(j.buf)))
+			j.writeAhead(end)
 		}
-		if err := j.write(); err != nil {
+		if err := j.write(j.padding(end)); err != nil {
 			return err
 		}
 	}
@@ -150,6 +154,16 @@ func (j *journal) flush() error {
 	}
 	j.synced = j.pos
 	return nil
+}
+
+// padding is how many zeros go with a group that will end at end, where the file has blocks of an earlier life: a page that is
+// written in part is read from the disk first, when memory was wanted for something else since. What they overwrite is of
+// no use.
+func (j *journal) padding(end int64) int64 {
+	if end >= j.ahead {
+		return 0
+	}
+	return min(-end&(pageBytes-1), j.bytes-end)
 }
 
 // writeAhead writes zeros behind a group that will end at end, where nothing was written yet. They are what the file holds

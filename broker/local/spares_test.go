@@ -137,7 +137,7 @@ func TestStaleFrames(t *testing.T) {
 			after := mem.Crash(nil, vfs.KeepNothing)
 			mustClose(t, l)
 			now, err := vfs.ReadFile(after, last)
-			if err != nil || !bytes.Equal(now[at(3):at(7)], old[at(3):at(7)]) {
+			if err != nil || !bytes.Equal(now[pageBytes:at(7)], old[pageBytes:at(7)]) {
 				t.Fatalf("the file was not made of the spare: %v", err)
 			}
 			patch(t, after, last, c.from, old[c.from:c.to])
@@ -265,6 +265,33 @@ func TestAheadOfSpare(t *testing.T) {
 	}
 	if n := writes(); n != 1 {
 		t.Errorf("%d writes of the first group of a file made of a spare, want the frame", n)
+	}
+	mustClose(t, l)
+}
+
+// TestPadding: over blocks that are written already a group ends with its page, or the file; the next one begins where its
+// frames end. Behind them nothing is known of the disk, and nothing is added.
+func TestPadding(t *testing.T) {
+	for end, want := range map[int64]int64{1: 4095, 4095: 1, 4096: 0, 4097: 4095, 9999: 1, 10_000: 0, 10_001: 0} {
+		if got := (&journal{bytes: 10_000, ahead: 10_000}).padding(end); got != want {
+			t.Errorf("a group that ends at %d of 10,000 bytes: %d, want %d", end, got, want)
+		}
+		if got := (&journal{bytes: 20_000, ahead: end}).padding(end); got != 0 {
+			t.Errorf("a group that ends at %d, where what is written ends: %d", end, got)
+		}
+	}
+	l := spareLog(t, vfs.NewMem())
+	if err := l.journal.rotate(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range int64(3) {
+		l.journal.add(Frame{Kind: FrameHold})
+		if err := l.journal.flush(); err != nil {
+			t.Fatal(err)
+		}
+		if want := fileHeaderSize + (i+1)*frameHeaderSize; l.journal.pos != want || l.journal.synced != want {
+			t.Errorf("after %d frames the journal is at %d, %d, want %d", i+1, l.journal.pos, l.journal.synced, want)
+		}
 	}
 	mustClose(t, l)
 }
