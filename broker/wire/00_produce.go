@@ -13,6 +13,7 @@ import (
 
 const (
 	maxProducePartitions = 1 << 16 // entries of one request
+	mostPartitionsAhead  = 1 << 12 // of a request behind which the next one begins before it is answered
 	maxProduceTags       = 1 << 10 // tagged fields of one request: there are none that we know
 )
 
@@ -34,7 +35,7 @@ func apiProduce() api {
 func (s *Server) produce(r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.ProduceRequest)
 	resp := req.ResponseKind().(*kmsg.ProduceResponse)
-	refuseCode, refuse := s.refusesProduce(r, req)
+	refuseCode, refuse := s.admitProduce(r, req)
 	seen := map[record.TopicPartition]bool{}
 	in := s.newProducing(r, req)
 	resp.Topics = make([]kmsg.ProduceResponseTopic, len(req.Topics))
@@ -67,7 +68,11 @@ func (s *Server) produce(r *request) (kmsg.Response, error) {
 	in.begun()
 	r.mute = s.quotas.charge(r, produceQuota, recordBytes(req))
 	resp.ThrottleMillis = int32(r.mute.Milliseconds())
-	r.later = &later{ready: in.ready, finish: func() (kmsg.Response, error) {
+	// A client that is above its quota is told so first, one that asks for no answer may be cut off, and what many partitions
+	// decode to is not counted (I8).
+	last := r.mute > 0 || req.Acks == 0 || len(seen) > mostPartitionsAhead
+	r.later = &later{ready: in.ready, last: last, finish: func() (kmsg.Response, error) {
+		s.logAppends(resp)
 		if req.Acks == 0 {
 			return nil, firstProduceError(resp)
 		}
@@ -76,8 +81,8 @@ func (s *Server) produce(r *request) (kmsg.Response, error) {
 	return nil, nil
 }
 
-// refusesProduce says why a request is refused as a whole, and makes its partitions part of its transaction where that is the way.
-func (s *Server) refusesProduce(r *request, req *kmsg.ProduceRequest) (code int16, err error) {
+// admitProduce says why a request is refused as a whole, and makes its partitions part of its transaction where that is the way.
+func (s *Server) admitProduce(r *request, req *kmsg.ProduceRequest) (code int16, err error) {
 	switch {
 	case req.Acks < -1 || req.Acks > 1:
 		return codeInvalidRequiredAcks, fmt.Errorf("acks is %d, want -1, 0 or 1", req.Acks)
@@ -119,6 +124,17 @@ func checkBatch(batch []byte, version int16) (h record.BatchHeader, code int16, 
 		return h, codeUnsupportedCompression, fmt.Errorf("zstd needs Produce version 7, this is %d", version)
 	}
 	return h, codeNone, nil
+}
+
+// logAppends tells of appends that the server is at fault for.
+func (s *Server) logAppends(resp *kmsg.ProduceResponse) {
+	for i := range resp.Topics {
+		for j := range resp.Topics[i].Partitions {
+			if p := &resp.Topics[i].Partitions[j]; p.ErrorCode == codeUnknownServerError || p.ErrorCode == codeStorageError {
+				s.lg.Error("append", "topic", resp.Topics[i].Topic, "partition", p.Partition, "err", deref(p.ErrorMessage))
+			}
+		}
+	}
 }
 
 func firstProduceError(resp *kmsg.ProduceResponse) error {

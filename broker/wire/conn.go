@@ -41,6 +41,7 @@ type conn struct {
 	local   string // host of our end
 	frames  chan frame
 	ahead   pipeline
+	waiting waiting
 	gathers bool          // the connection sends many parts at once
 	up      *upstreamConn // of a gateway; the goroutine that answers uses it
 
@@ -66,6 +67,7 @@ type frame struct {
 
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{s: s, nc: nc, raw: nc, peer: nc.RemoteAddr().String(), frames: make(chan frame, pipelineDepth)}
+	c.waiting.c = c
 	c.ahead = pipeline{fewer: make(chan struct{}, 1), most: s.cfg.aheadMemory()}
 	if s.cfg.TLS != nil {
 		c.nc = tls.Server(nc, s.cfg.TLS)
@@ -111,6 +113,7 @@ func (c *conn) serve() {
 	}
 	c.cancel(err)
 	_ = c.nc.Close() // ends the reader
+	c.waiting.abandon()
 	for f := range c.frames {
 		c.s.budget.Release(f.held)
 	}
@@ -251,17 +254,13 @@ func (c *conn) answerLoop() error {
 	if c.up != nil {
 		return c.relayLoop()
 	}
-	w := waiting{c: c}
-	defer w.abandon()
-	return w.loop()
+	return c.waiting.loop()
 }
 
 // answer does all for one frame.
 func (c *conn) answer(f *frame) error {
-	w := waiting{c: c}
-	defer w.abandon()
-	if err := w.begin(*f); err != nil {
+	if err := c.waiting.begin(*f); err != nil {
 		return err
 	}
-	return w.finishAll()
+	return c.waiting.finishAll()
 }

@@ -50,12 +50,14 @@ type request struct {
 type later struct {
 	ready  <-chan struct{}
 	finish func() (kmsg.Response, error)
+	last   bool // the next request begins when this one is answered
 }
 
 // answer is what goes back: a frame with its length, empty when there is nothing to send.
 type answer struct {
 	ready <-chan struct{}        // nil, or the answer is what whole gives when it is closed
 	whole func() (answer, error) // not called before that
+	last  bool                   // see later
 	out   []byte
 	parts []part // instead of out, when it is large
 	files files
@@ -115,7 +117,7 @@ func (s *Server) dispatch(ctx context.Context, c *conn, f *frame) (answer, error
 	r.proof, r.proved = &c.proof, c.proved
 	resp, err := a.handle(s, r)
 	if l := r.later; l != nil && err == nil {
-		return answer{ready: l.ready, mute: r.mute, whole: func() (answer, error) {
+		return answer{ready: l.ready, last: l.last, mute: r.mute, done: r.mem.release, whole: func() (answer, error) {
 			resp, err := l.finish()
 			return s.pack(c, a, r, corr, resp, err)
 		}}, nil

@@ -112,12 +112,19 @@ func (p *pipeline) leave(f *frame, mute time.Duration) {
 // hold waits until a frame may be answered. What is large was read before the client was muted: it is answered at once,
 // and counts, since others miss its memory.
 func (p *pipeline) hold(ctx context.Context, f *frame) {
-	p.mu.Lock()
-	left := time.Until(p.until)
-	p.mu.Unlock()
-	if left > 0 && !f.large() {
-		pause(ctx, left)
+	if p.holds(f) {
+		pause(ctx, p.left())
 	}
+}
+
+// holds says whether hold would wait.
+func (p *pipeline) holds(f *frame) bool { return !f.large() && p.left() > 0 }
+
+// left is for how long the client is not answered.
+func (p *pipeline) left() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Until(p.until)
 }
 
 // busy says whether something of the connection is in work, or waits.

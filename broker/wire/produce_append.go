@@ -85,7 +85,7 @@ func (p *producing) append(tp record.TopicPartition, batch []byte, out *kmsg.Pro
 	}
 	then := func(res broker.AppendResult, err error) {
 		leave()
-		s.appended(tp, res, err, out)
+		appended(res, err, out)
 		p.done()
 	}
 	if p.log == nil {
@@ -95,13 +95,10 @@ func (p *producing) append(tp record.TopicPartition, batch []byte, out *kmsg.Pro
 	p.log.AppendThen(s.hardCtx, tp, batch, then)
 }
 
-// appended puts what the Log said of a batch into the answer.
-func (s *Server) appended(tp record.TopicPartition, res broker.AppendResult, err error, out *kmsg.ProduceResponseTopicPartition) {
+// appended puts what the Log said of a batch into the answer. The log's own goroutine calls it: it does not block.
+func appended(res broker.AppendResult, err error, out *kmsg.ProduceResponseTopicPartition) {
 	if err != nil {
 		out.ErrorCode, out.ErrorMessage, out.ErrorRecords = codeOf(err), msgOf(err), errorRecords(err)
-		if out.ErrorCode == codeUnknownServerError || out.ErrorCode == codeStorageError {
-			s.lg.Error("append", "partition", tp.String(), "err", err)
-		}
 		return
 	}
 	out.BaseOffset, out.LogAppendTime, out.LogStartOffset = int64(res.Base), res.LogAppendTime, int64(res.LogStart)

@@ -40,7 +40,7 @@ func (s *Server) beginProduce(r *request, req *kmsg.ProduceRequest) (int16, erro
 	}
 	for p, tps := range parts {
 		if s.txns.has(*req.TransactionID, p, tps) {
-			continue // without waiting for the batches before
+			continue // without waiting for the batches before, as who adds one must
 		}
 		if err := s.txns.add(s.hardCtx, *req.TransactionID, p, tps, true); err != nil {
 			return txnCode(err, codeInvalidProducerEpoch), err

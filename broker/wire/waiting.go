@@ -10,11 +10,11 @@ const mostWaiting = 16
 // the order of the requests, and any other request is begun when all before it are answered. One goroutine uses it.
 type waiting struct {
 	c    *conn
-	reqs []begun
+	reqs []underway
 }
 
-// begun is a request on its way.
-type begun struct {
+// underway is a request that is begun.
+type underway struct {
 	frame  frame
 	answer answer
 }
@@ -65,16 +65,16 @@ func (w *waiting) answered() bool {
 	}
 }
 
-// full says whether nothing is begun behind what waits: a client that is above its quota is told so first.
+// full says whether nothing is begun behind what waits.
 func (w *waiting) full() bool {
 	n := len(w.reqs)
-	return n >= mostWaiting || n > 0 && w.reqs[n-1].answer.mute > 0
+	return n >= mostWaiting || n > 0 && w.reqs[n-1].answer.last
 }
 
 // begin takes a request to where it waits, or answers it. After an error those before it are answered.
 func (w *waiting) begin(f frame) error {
 	c := w.c
-	if f.key != keyProduce {
+	if f.key != keyProduce || c.ahead.holds(&f) {
 		if err := w.finishAll(); err != nil {
 			c.over(&f, answer{})
 			return err
@@ -83,7 +83,7 @@ func (w *waiting) begin(f frame) error {
 	c.ahead.hold(c.ctx, &f) // a client that keeps to what it was told does not notice
 	a, err := c.s.dispatch(c.ctx, c, &f)
 	if err == nil && a.ready != nil {
-		w.reqs = append(w.reqs, begun{f, a})
+		w.reqs = append(w.reqs, underway{f, a})
 		return nil
 	}
 	if before := w.finishAll(); err == nil {

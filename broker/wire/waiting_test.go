@@ -210,27 +210,76 @@ func TestNothingBeginsBehindAMutedRequest(t *testing.T) {
 	expect(t, nc, 2)
 }
 
-// A transaction cannot end while one of its batches is on its way, and its requests wait for the disk together.
+// A transaction cannot end while one of its batches is on its way, and its requests wait for the disk together: those that
+// add partitions by themselves, too, when there is nothing to add.
 func TestTransactionWaitsForItsBatches(t *testing.T) {
-	log, s, nc := lazily(t)
-	p := openTxn(t, log.memLog, s.txns, "id", false)
-	for seq := range int32(2) {
-		req := produceRequest(t, -1, "t", "v")
-		req.TransactionID = kmsg.StringPtr("id")
-		req.Topics[0].Partitions[0].Records = txnBatch(t, p, 1+seq)
-		put(t, nc, frameOf(req, 9, seq))
-	}
-	log.await(t, 2)
-	txn := s.txns.find("id")
-	for i := range 2 {
-		if txn.mu.TryLock() {
-			t.Fatal("the transaction could end now")
+	for _, version := range []int16{9, implicitTxnVersion} {
+		log, s, nc := lazily(t)
+		p := openTxn(t, log.memLog, s.txns, "id", version == implicitTxnVersion)
+		for seq := range int32(2) {
+			req := produceRequest(t, -1, "t", "v")
+			req.TransactionID = kmsg.StringPtr("id")
+			req.Topics[0].Partitions[0].Records = txnBatch(t, p, 1+seq)
+			put(t, nc, frameOf(req, version, seq))
 		}
-		log.durable(i)
-		expect(t, nc, int32(i))
+		log.await(t, 2)
+		txn := s.txns.find("id")
+		for i := range 2 {
+			if txn.mu.TryLock() {
+				t.Fatal("the transaction could end now")
+			}
+			log.durable(i)
+			expect(t, nc, int32(i))
+		}
+		if !txn.mu.TryLock() {
+			t.Fatal("the transaction cannot end")
+		}
+		txn.mu.Unlock()
 	}
-	if !txn.mu.TryLock() {
-		t.Fatal("the transaction cannot end")
+}
+
+// Nothing is begun behind a request that wants no answer: the connection may end with it, and what comes behind is then for
+// the client to send again.
+func TestNothingBeginsBehindARefusedRequest(t *testing.T) {
+	log, s, nc := lazily(t)
+	put(t, nc, frameOf(produceRequest(t, 0, "t", "v"), 9, 0))
+	put(t, nc, frameOf(produceRequest(t, 0, "none", "v"), 9, 1))
+	put(t, nc, frameOf(produceRequest(t, -1, "t", "v"), 9, 2))
+	log.await(t, 1)
+	until(t, within(t, patience), "all are read", func() bool { return s.metrics.requests[keyProduce].Load() == 3 })
+	log.durable(0)
+	if n, err := io.Copy(io.Discard, nc); n != 0 || err != nil && !strings.Contains(err.Error(), "reset") {
+		t.Errorf("%d bytes, %v", n, err)
 	}
-	txn.mu.Unlock()
+	waitConns(t, s, 0)
+	if got := log.begun(); got != 1 {
+		t.Errorf("%d batches are in the log, want that before the refused one", got)
+	}
+}
+
+// A drain answers what waits.
+func TestDrainAnswersWaitingRequests(t *testing.T) {
+	log, s, nc := lazily(t)
+	for i := range int32(3) {
+		put(t, nc, frameOf(produceRequest(t, -1, "t", "v"), 9, i))
+	}
+	log.await(t, 3)
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }()
+	until(t, within(t, patience), "the server drains", func() bool {
+		c, err := net.Dial("tcp", s.Addr().String())
+		if err == nil {
+			c.Close()
+		}
+		return err != nil
+	})
+	for i := range 3 {
+		log.durable(2 - i)
+	}
+	for i := range int32(3) {
+		expect(t, nc, i)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
 }
