@@ -20,6 +20,12 @@ type beside struct {
 // hasSpare says whether there are fewer partitions than decoders.
 func (s *session) hasSpare() bool { return s.joined.Load() < int32(len(s.workers)) }
 
+// columnsAt is what a worker may have in columns: decoders without a partition leave their share to the others.
+func (s *session) columnsAt() int64 {
+	all := int64(len(s.workers))
+	return s.spillAt * all / min(max(int64(s.joined.Load()), 1), all)
+}
+
 // spillBeside encodes the columns of a sink beside what follows, which goes to other columns. It is for tables without
 // partition columns, whose sinks have one file each, and between batches: decoders keep what they know of a batch.
 func (w *worker) spillBeside(ctx context.Context, c *sink) error {
@@ -48,6 +54,17 @@ func (w *worker) spillBeside(ctx context.Context, c *sink) error {
 
 // settle waits for the encoding under way. Before it, nobody else may touch the files of the worker.
 func (w *worker) settle() error {
+	if w.beside == nil {
+		return nil
+	}
+	if err := w.await(); err != nil {
+		return err
+	}
+	return w.store()
+}
+
+// await is settle for who has no use for the files.
+func (w *worker) await() error {
 	b := w.beside
 	if b == nil {
 		return nil
@@ -58,8 +75,5 @@ func (w *worker) settle() error {
 	w.grow(b.more)
 	w.buffered -= b.rows.bytes
 	w.s.freeRows(b.rows)
-	if err != nil {
-		return err
-	}
-	return w.store()
+	return err
 }

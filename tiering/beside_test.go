@@ -3,7 +3,9 @@ package tiering_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -40,32 +42,44 @@ const besideRows = 40_000 // some MiB of columns: they are encoded several times
 
 // The columns of a lone partition are encoded while the next are decoded: an encoder that waits for that would else wait for ever.
 func TestEncodesBesideDecoding(t *testing.T) {
+	first := decodedBefore(t, 1, 0) // a lone decoder has nobody beside it
+	for _, workers := range []int{2, 16} {
+		t.Run(fmt.Sprint(workers, " decoders"), func(t *testing.T) { decodedBefore(t, workers, first) })
+	}
+}
+
+// decodedBefore gives how many values are decoded when the first file is made, which waits until there are more than so many.
+func decodedBefore(t *testing.T, workers int, more int64) (first int64) {
 	r := newRig(t, 1)
+	r.cfg.Workers = workers
 	r.fill(besideRows, 500)
 	var decoded atomic.Int64
 	r.cfg.NewDecoder = func(payload *arrow.Schema) (decode.Decoder, error) {
 		d, err := decode.ForTable(payload)
 		return tallied{d, &decoded}, err
 	}
-	var files atomic.Int64
+	var once sync.Once
 	r.onDataFile(func() error {
-		files.Add(1)
-		limit := time.After(10 * time.Second)
-		for want := decoded.Load() + 5000; decoded.Load() < want && decoded.Load() < besideRows; {
-			select {
-			case <-time.After(time.Millisecond):
-			case <-limit:
-				t.Error("nothing is decoded beside the encoder")
-				return nil
+		once.Do(func() {
+			limit := time.After(time.Minute)
+			for decoded.Load() <= more {
+				select {
+				case <-time.After(time.Millisecond):
+				case <-limit:
+					t.Error("nothing is decoded beside the encoder")
+					return
+				}
 			}
-		}
+			first = decoded.Load()
+		})
 		return nil
 	})
 	s := r.mustRun()
-	if s.Rows != besideRows || files.Load() == 0 {
-		t.Errorf("%d rows, %d files", s.Rows, files.Load())
+	if s.Rows != besideRows || first == 0 || first == besideRows {
+		t.Errorf("%d rows, the first file after %d", s.Rows, first)
 	}
 	r.check()
+	return first
 }
 
 // I1, I3: what an encoder could not write is in no commit, and is written by the next try; whatever was encoded beside it.
@@ -91,7 +105,7 @@ func TestEncodingBesideFails(t *testing.T) {
 	}
 }
 
-// I8: where there is little memory, columns that are encoded beside others count, and are waited for.
+// I8: columns that are encoded beside others count, so where there is memory for no more they are waited for.
 func TestEncodesBesideInLittleMemory(t *testing.T) {
 	r := newRig(t, 1)
 	r.cfg.MemoryBudget = 8 << 20

@@ -59,14 +59,14 @@ func (w *worker) account(ctx context.Context, cur *cursor, added int64) error {
 			return err
 		}
 	}
-	for w.buffered > w.s.spillAt {
+	for most := w.s.columnsAt(); w.buffered > most; {
 		largest := cur.sink
 		for _, c := range w.sinks {
 			if c.rows != nil && c.rows.bytes > largest.rows.bytes {
 				largest = c
 			}
 		}
-		done, err := w.spill(ctx, largest, w.buffered > 2*w.s.spillAt) // more files than should be are less than the rows
+		done, err := w.spill(ctx, largest, w.buffered > 2*most) // more files than should be are less than the rows
 		if err != nil {
 			return err
 		}

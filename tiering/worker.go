@@ -116,7 +116,7 @@ func (w *worker) run(ctx context.Context) {
 }
 
 func (w *worker) abort() {
-	_ = w.settle() // whose error is told already, or of a session that has ended
+	_ = w.await() // whose error is told already, or of a session that has ended
 	for _, c := range w.sinks {
 		for _, f := range c.files {
 			_ = f.Abort() // best effort: a leftover is no part of the table
