@@ -10,9 +10,8 @@ import (
 
 // beside is an encoding under way. The columns and the files of its sink are its own until settle.
 type beside struct {
-	sink *sink
 	rows *rows
-	done chan error // the two below are to be read after it
+	done chan error // what follows is to be read after it
 	more growth
 	took Step
 }
@@ -38,7 +37,7 @@ func (w *worker) spillBeside(ctx context.Context, c *sink) error {
 		return err
 	}
 	c.rows = fresh
-	b := &beside{sink: c, rows: full, done: make(chan error, 1)}
+	b := &beside{rows: full, done: make(chan error, 1)}
 	w.beside = b
 	go func() {
 		start := time.Now()

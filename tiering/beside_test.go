@@ -105,7 +105,7 @@ func TestEncodingBesideFails(t *testing.T) {
 	}
 }
 
-// I8: columns that are encoded beside others count, so where there is memory for no more they are waited for.
+// Where there is memory for no more, columns that are encoded beside others are waited for, and that ends.
 func TestEncodesBesideInLittleMemory(t *testing.T) {
 	r := newRig(t, 1)
 	r.cfg.MemoryBudget = 8 << 20

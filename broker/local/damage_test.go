@@ -80,30 +80,37 @@ func TestJournalDamage(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			mem := crashedLog(t)
 			c.damage(mem)
-			found, err := CheckDir(t.Context(), mem, "/log")
-			if err != nil || (len(found) > 0) != (c.file != "") {
-				t.Errorf("check: %v %v", found, err)
-			}
-			l, err := Open(t.Context(), smallConfig(mem))
-			if c.file != "" {
-				var damage *segment.DamageError
-				if !errors.As(err, &damage) || damage.File != c.file {
-					t.Fatalf("open: %v", err)
-				}
-				if len(found) > 0 && found[0].File != c.file {
-					t.Errorf("check: %v", found)
-				}
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, b := mustRead(t, l, tp("t", 0)); b.End != c.end {
-				t.Errorf("%v, want an end of %d", b, c.end)
-			}
-			mustClose(t, l)
+			checkAndOpen(t, mem, c.file, c.end)
 		})
 	}
+}
+
+// checkAndOpen sees to it that both a check and Open find damage in a file; or, when that is empty, that neither does and
+// the log of partition 0 ends at end.
+func checkAndOpen(t *testing.T, fsys vfs.FS, file string, end record.Offset) {
+	t.Helper()
+	found, err := CheckDir(t.Context(), fsys, "/log")
+	if err != nil || (len(found) > 0) != (file != "") {
+		t.Errorf("check: %v %v", found, err)
+	}
+	l, err := Open(t.Context(), smallConfig(fsys))
+	if file != "" {
+		var damage *segment.DamageError
+		if !errors.As(err, &damage) || damage.File != file {
+			t.Fatalf("open: %v", err)
+		}
+		if len(found) > 0 && found[0].File != file {
+			t.Errorf("check: %v", found)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, b := mustRead(t, l, tp("t", 0)); b.End != end {
+		t.Errorf("%v, want an end of %d", b, end)
+	}
+	mustClose(t, l)
 }
 
 func TestDumpJournal(t *testing.T) {

@@ -19,7 +19,7 @@ type frameBuffers struct {
 
 const (
 	leastReused = 16 << 10
-	mostReused  = 16 << 20 // of 12 partitions with a batch of 1 MB each there are 12
+	mostReused  = 16 << 20 // a request of 12 partitions with 1 MB each has 12
 	mostIdle    = 64       // buffers: they are searched one by one
 	reusedSteps = 4        // sizes between a power of two and the next, so that little is left over
 )
