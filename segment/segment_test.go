@@ -475,3 +475,48 @@ func BenchmarkRead(b *testing.B) {
 		})
 	}
 }
+
+// What is staged is behind the end: no Reader sees it, nothing is appended before it is published, in order, and who opens the
+// segment again as it was before finds it gone after Cut.
+func TestStage(t *testing.T) {
+	m := vfs.NewMem()
+	w, err := Create(m, "/", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw10, h10 := build(t, 10, 1, 1, 1)
+	raw11, h11 := build(t, 11, 1, 1, 1)
+	raw12, h12 := build(t, 12, 1, 1, 1)
+	if err := errors.Join(w.Append(raw10, h10), w.Stage(raw11, h11), w.Stage(raw12, h12)); err != nil {
+		t.Fatal(err)
+	}
+	before := w.Info()
+	if want := int64(len(raw10)); before.Size != want || before.Next != 11 || w.End() != want+int64(len(raw11)+len(raw12)) {
+		t.Errorf("%+v, end %d", before, w.End())
+	}
+	if got, err := w.Reader().Read(10, 1<<20); err != nil || !bytes.Equal(got, raw10) {
+		t.Errorf("a Reader sees %d bytes, %v", len(got), err)
+	}
+	if err := w.Append(raw12, h12); !errors.Is(err, ErrOrder) {
+		t.Errorf("append behind what is staged: %v", err)
+	}
+	if err := w.Publish(h11); err != nil {
+		t.Error(err)
+	}
+	if err := w.Publish(h11); !errors.Is(err, ErrOrder) {
+		t.Errorf("published twice: %v", err)
+	}
+	if got, err := w.Reader().Read(10, 1<<20); err != nil || !bytes.Equal(got, append(slices.Clip(raw10), raw11...)) {
+		t.Errorf("after Publish a Reader sees %d bytes, %v", len(got), err)
+	}
+	again, err := OpenWriter(m, "/", before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Cut(); err != nil {
+		t.Fatal(err)
+	}
+	if size, err := again.log.Size(); err != nil || size != before.Size {
+		t.Errorf("%d bytes after Cut, %v", size, err)
+	}
+}

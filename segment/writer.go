@@ -27,6 +27,7 @@ type Writer struct {
 	flushedOffs int // entries that are in the index files already
 	flushedTime int
 	newIndex    bool         // the index files must be written from the start
+	staged      int64        // bytes behind the end that Stage has written
 	aborted     []AbortedTxn // that are not in their file yet
 }
 
@@ -149,21 +150,50 @@ func (w *Writer) Cut() error {
 	return nil
 }
 
-// Fits tells whether Append would take the batch.
-func (w *Writer) Fits(h record.BatchHeader) bool { return fits(w.x.info.Base, h, w.x.info.Size) }
+// Fits tells whether Append or Stage would take the batch.
+func (w *Writer) Fits(h record.BatchHeader) bool { return fits(w.x.info.Base, h, w.End()) }
+
+// End is where the next batch is written: behind what is staged.
+func (w *Writer) End() int64 { return w.x.info.Size + w.staged }
 
 // Append writes one batch, of which h is the header, at the end. After an error nothing was appended, and
-// the same or another batch may be tried again.
+// the same or another batch may be tried again. None may be staged.
 func (w *Writer) Append(raw []byte, h record.BatchHeader) error {
-	if h.BaseOffset < w.x.info.Next || len(raw) != h.Size() {
-		return fmt.Errorf("append to segment %d: %w: offset %d, end %d", w.x.info.Base, ErrOrder, h.BaseOffset, w.x.info.Next)
+	if w.staged > 0 || h.BaseOffset < w.x.info.Next {
+		return w.disorder(h)
+	}
+	if err := w.Stage(raw, h); err != nil {
+		return err
+	}
+	return w.Publish(h)
+}
+
+func (w *Writer) disorder(h record.BatchHeader) error {
+	return fmt.Errorf("append to segment %d: %w: offset %d, end %d, %d bytes staged", w.x.info.Base, ErrOrder, h.BaseOffset, w.x.info.Next, w.staged)
+}
+
+// Stage writes one batch behind the end and behind those that were staged before. It does not count, for Info, Readers and
+// indexes, until Publish; of what is never published a crash, or Cut, leaves nothing. After an error nothing was staged.
+func (w *Writer) Stage(raw []byte, h record.BatchHeader) error {
+	if len(raw) != h.Size() {
+		return w.disorder(h)
 	}
 	if !w.Fits(h) {
 		return fmt.Errorf("append to segment %d: %w", w.x.info.Base, ErrFull)
 	}
-	if _, err := w.log.WriteAt(raw, w.x.info.Size); err != nil {
+	if _, err := w.log.WriteAt(raw, w.End()); err != nil {
 		return fmt.Errorf("append to segment: %w", err)
 	}
+	w.staged += int64(len(raw))
+	return nil
+}
+
+// Publish appends the oldest batch that is staged, of which h is the header.
+func (w *Writer) Publish(h record.BatchHeader) error {
+	if h.BaseOffset < w.x.info.Next || int64(h.Size()) > w.staged {
+		return w.disorder(h)
+	}
+	w.staged -= int64(h.Size())
 	w.x.add(h)
 	return nil
 }

@@ -24,6 +24,7 @@ type entry struct {
 	offset record.Offset
 	batch  []byte
 	h      record.BatchHeader
+	staged bool      // the batch is in its segment, and not yet visible
 	snap   *snapshot // of a checkpoint
 	refuse error     // the entry could not be done, which hurts nobody else
 	then   func(error)
@@ -86,12 +87,20 @@ type group struct {
 	err     error
 }
 
-// applyHere is up to how many entries are applied without a second goroutine: to wake one takes longer.
-const applyHere = 8
+const (
+	// applyHere is up to how many entries are applied without a second goroutine: to wake one takes longer.
+	applyHere = 8
+
+	// Groups up to these sizes are staged while they are synced, so that they are visible right after. Those behind large ones
+	// need not wait for it: applying one and syncing the next go side by side.
+	stageEntries = 64
+	stageBytes   = 64 << 10
+)
 
 // commitLoop writes groups to the journal. While it syncs one, the next gathers.
 func (l *Log) commitLoop() {
 	defer close(l.groups)
+	defer close(l.staging)
 	var last int // entries of the last group
 	var syncTime time.Duration
 	for {
@@ -114,7 +123,10 @@ func (l *Log) commitLoop() {
 		begin := time.Now()
 		err := l.failure()
 		if err == nil {
-			if err = l.writeGroup(entries); err != nil {
+			staged := l.stage(entries)
+			err = l.writeGroup(entries)
+			staged()
+			if err != nil {
 				err = l.fail(err)
 			}
 		}
@@ -198,6 +210,32 @@ func (l *Log) rotate(refuse *error) error {
 		l.crowded.Store(nil)
 	}
 	return err
+}
+
+// stage begins to write the batches of a small group into their segments; wait ends when all are there.
+func (l *Log) stage(entries []*entry) (wait func()) {
+	bytes := 0
+	for _, e := range entries {
+		bytes += len(e.batch)
+	}
+	if len(entries) > stageEntries || bytes > stageBytes {
+		return func() {}
+	}
+	l.staged.Add(1)
+	l.staging <- entries
+	return l.staged.Wait
+}
+
+// stageLoop stages groups.
+func (l *Log) stageLoop() {
+	for entries := range l.staging {
+		for _, e := range entries {
+			if e.kind == FrameBatch {
+				e.p.stage(e)
+			}
+		}
+		l.staged.Done()
+	}
 }
 
 // applyLoop applies large groups while the next one is synced.

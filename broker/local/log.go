@@ -42,8 +42,10 @@ type Log struct {
 	topics map[string]*topic
 
 	queue   queue
-	groups  chan group    // committer -> applier
-	spare   chan []*entry // applier -> committer, to be used again
+	staging chan []*entry  // committer -> stager
+	staged  sync.WaitGroup // groups in it
+	groups  chan group     // committer -> applier
+	spare   chan []*entry  // applier -> committer, to be used again
 	journal *journal
 	handles *handles
 	budget  *semaphore.Weighted
@@ -77,7 +79,7 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 	l := &Log{cfg: cfg, fs: cfg.FS, dataDir: path.Join(cfg.Dir, "data"), journalDir: path.Join(cfg.Dir, "journal"),
 		closed: make(chan struct{}), topics: map[string]*topic{}, queue: queue{wake: make(chan struct{}, 1)},
 		validating: semaphore.NewWeighted(cfg.ValidateMemory),
-		groups:     make(chan group, 1), spare: make(chan []*entry, 4), budget: semaphore.NewWeighted(cfg.QueueBytes),
+		staging:    make(chan []*entry, 1), groups: make(chan group, 1), spare: make(chan []*entry, 4), budget: semaphore.NewWeighted(cfg.QueueBytes),
 		checkpointWish: make(chan struct{}, 1), handles: newHandles(cfg.FS, cfg.OpenSegments), pins: pins{most: cfg.OpenSegments}}
 	if err := vfs.MakeDirs(l.fs, cfg.Dir, "data", "journal"); err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
@@ -96,6 +98,7 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 		return nil, errors.Join(fmt.Errorf("open log: %w", err), l.release())
 	}
 	l.loops.Go(l.commitLoop)
+	l.loops.Go(l.stageLoop)
 	l.loops.Go(l.applyLoop)
 	l.loops.Go(l.maintainLoop)
 	l.loops.Go(l.cleanLoop)

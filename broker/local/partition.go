@@ -54,8 +54,9 @@ type partition struct {
 	changed   bool // since the last checkpoint
 	cached    *partitionState
 	deleted   bool
-	swap      *swap // waits for a checkpoint
-	rollErr   error // why the active segment is larger than it should be
+	swap      *swap         // waits for a checkpoint
+	rollErr   error         // why the active segment is larger than it should be
+	staged    record.Offset // end of what is in the active segment and may not be visible yet
 }
 
 func newPartition(l *Log, t *topic, number int32) *partition {
@@ -106,6 +107,34 @@ func (p *partition) rollLocked(base record.Offset) error {
 	return nil
 }
 
+// stage writes the batch of an entry into the active segment while the journal's sync has yet to say whether it counts: behind
+// what readers and checkpoints know of, where a crash leaves nothing of it (I2). What does not go so is written when it is
+// applied, and so is all that comes behind it until then.
+func (p *partition) stage(e *entry) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.active()
+	if p.deleted || s == nil || e.offset != max(p.end, p.staged) || p.fullLocked(s, e.h, p.log.cfg.Clock()) {
+		return
+	}
+	if s.w.Stage(e.batch, e.h) == nil {
+		e.staged, p.staged = true, e.h.LastOffset()+1
+	}
+}
+
+// applyBatchLocked makes a batch visible: one that is staged stays where it is.
+func (p *partition) applyBatchLocked(e *entry) error {
+	if !e.staged {
+		return p.writeLocked(e.batch, e.h)
+	}
+	s := p.active()
+	if err := s.w.Publish(e.h); err != nil {
+		return err
+	}
+	p.appendedLocked(s, e.batch, e.h, p.log.cfg.Clock())
+	return nil
+}
+
 // writeLocked puts a batch at the end of the active segment and makes it visible. After an error nothing
 // has changed. When no new segment can be made, the old one grows on, and readyLocked refuses what comes next.
 func (p *partition) writeLocked(raw []byte, h record.BatchHeader) error {
@@ -125,6 +154,12 @@ func (p *partition) writeLocked(raw []byte, h record.BatchHeader) error {
 	if err := s.w.Append(raw, h); err != nil {
 		return err
 	}
+	p.appendedLocked(s, raw, h, now)
+	return nil
+}
+
+// appendedLocked makes visible what the active segment has.
+func (p *partition) appendedLocked(s *seg, raw []byte, h record.BatchHeader, now time.Time) {
 	s.appended = now.UnixMilli()
 	p.changed = true
 	p.end = h.LastOffset() + 1
@@ -132,15 +167,14 @@ func (p *partition) writeLocked(raw []byte, h record.BatchHeader) error {
 	p.bytes += int64(len(raw))
 	p.seeTxnLocked(s, h, raw)
 	p.wakeLocked()
-	return nil
 }
 
 func (p *partition) fullLocked(s *seg, h record.BatchHeader, now time.Time) bool {
-	info, cfg := s.w.Info(), p.topic.config()
-	if info.Size == 0 {
+	end, cfg := s.w.End(), p.topic.config()
+	if end == 0 {
 		return false
 	}
-	return info.Size+int64(h.Size()) > cfg.SegmentBytes || !s.w.Fits(h) ||
+	return end+int64(h.Size()) > cfg.SegmentBytes || !s.w.Fits(h) ||
 		now.UnixMilli()-s.created >= cfg.SegmentAge.Milliseconds()
 }
 
@@ -163,7 +197,7 @@ func (p *partition) apply(e *entry) error {
 	}
 	switch e.kind {
 	case FrameBatch:
-		if err := p.writeLocked(e.batch, e.h); err != nil {
+		if err := p.applyBatchLocked(e); err != nil {
 			return err
 		}
 		if s := p.producers[e.h.ProducerID]; s != nil {
