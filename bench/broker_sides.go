@@ -155,16 +155,25 @@ func (w *brokerWork) all(ctx context.Context, s *brokerServer, side string, roun
 		if err := create(ctx, topic, n); err != nil {
 			return err
 		}
-		if err := work.produce(ctx, s, side, topic, n, round); err != nil {
+		if err := work.produce(ctx, s, side, topic, 0, n, round); err != nil {
 			return err
 		}
-		if !durable {
+		if durable {
+			if err := work.produce(ctx, s, side, topic, brokerSmallBatch, n, round); err != nil {
+				return err
+			}
+		} else {
 			if err := work.consume(ctx, s, brokerRead{side: side, topic: topic, partitions: n}, round); err != nil {
 				return err
 			}
 		}
 		if i == 0 || side == sideFlush && n > 12 {
 			continue
+		}
+		if durable {
+			if err := work.diskSync(side, n, round); err != nil {
+				return err
+			}
 		}
 		if err := work.steady(ctx, s, side, topic, n, round); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -15,6 +16,8 @@ type ProducerConfig struct {
 	Codec   string // none, gzip, snappy, lz4 or zstd; default lz4
 	Spread  bool   // records without a key go to all partitions in turn; else all that one Producer sends go to one
 	NoDelay bool   // send each record at once, without waiting for others to share its batch
+	// MaxBatchBytes is how large a batch may get, before compression; 0: about 1 MB.
+	MaxBatchBytes int
 }
 
 // Producer sends records to any Kafka, ledgerlake's own server included: idempotent, all replicas
@@ -46,6 +49,9 @@ func NewProducer(_ context.Context, cfg ProducerConfig) (*Producer, error) {
 	)
 	if cfg.NoDelay {
 		opts = append(opts, kgo.ProducerLinger(0))
+	}
+	if cfg.MaxBatchBytes > 0 {
+		opts = append(opts, kgo.ProducerBatchMaxBytes(int32(min(cfg.MaxBatchBytes, math.MaxInt32))))
 	}
 	client, err := kgo.NewClient(opts...)
 	if err != nil {
