@@ -103,11 +103,12 @@ func brokerValues(cfg Config) [][]byte {
 // diskSync takes the median time of one append with an fdatasync on the disk that is measured, as often as the load comes, right
 // before it: a shared disk is twice as slow an hour later.
 func (w *brokerWork) diskSync(side string, partitions, round int) error {
+	begin := time.Now()
 	took, err := appendsWithSync(w.scratch)
 	if err != nil {
 		return err
 	}
-	w.report.Samples = append(w.report.Samples, Sample{Case: brokerCase(side, "disk sync", partitions), Round: round,
+	w.report.Samples = append(w.report.Samples, Sample{Case: brokerCase(side, "disk sync", partitions), Round: round, Seconds: time.Since(begin).Seconds(),
 		P50: 1e3 * took[len(took)/2], P95: 1e3 * took[len(took)*95/100], P99: 1e3 * took[len(took)*99/100]})
 	return nil
 }

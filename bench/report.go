@@ -170,7 +170,7 @@ func (r *Report) WriteText(w io.Writer) error {
 			files = fmt.Sprintf("%.0f", n)
 		}
 		if p50 := r.median(c, func(s Sample) float64 { return s.P50 }); p50 > 0 {
-			visible = fmt.Sprintf("%.1f/%.1f/%.1f", p50, r.median(c, func(s Sample) float64 { return s.P95 }), r.median(c, func(s Sample) float64 { return s.P99 }))
+			visible = fmt.Sprintf("%.2f/%.1f/%.1f", p50, r.median(c, func(s Sample) float64 { return s.P95 }), r.median(c, func(s Sample) float64 { return s.P99 }))
 		}
 		fmt.Fprintf(tw, "%s\t%d\t%.0f\t%.0f..%.0f\t%.0f\t%.0f\t%s\t%s\t%s\t%s\n", c, n, r.median(c, perSecond), lo, hi,
 			r.median(c, perCPUSecond), r.median(c, func(s Sample) float64 { return float64(s.Records) / s.Seconds }), memory, files, visible, r.remarks(c))
