@@ -138,48 +138,12 @@ type TopicIdentifier interface {
 	TopicID(ctx context.Context, topic string) ([16]byte, error)
 }
 
-// TopicConfig are the settings of a topic that the embedded log honours. Zero values mean the default.
-type TopicConfig struct {
-	Partitions       int32
-	SegmentBytes     int64         // roll the active segment at this size; default 128 MiB
-	SegmentAge       time.Duration // ... or this age; default 1 h
-	RetentionBytes   int64         // per partition; -1 = no limit, whatever the default
-	RetentionAge     time.Duration // -1 = for ever, whatever the default; below 1 ms: as soon as it can go
-	MaxMessageBytes  int32         // largest batch; default 1 MiB + 12 as Kafka
-	LogAppendTime    bool          // message.timestamp.type
-	Compression      string        // compression.type; default producer. See KeptAs
-	Compact          bool          // cleanup.policy=compact: the newest record of each key stays
-	CompactDelete    bool          // with Compact: retention applies as well (compact,delete)
-	DeleteRetention  time.Duration // how long a compacted topic keeps records without a value; default 24 h, -1 = not at all
-	MinDirtyRatio    float64       // compact when so much of the log is not compacted; default 0.5, -1 = always
-	MinCompactionLag time.Duration // records younger than this are not compacted
-	MaxCompactionLag time.Duration // ... and older ones are, whatever MinDirtyRatio says; default no limit
-	FlushMessages    int64         // without durability: sync after so many records; default never
-	FlushAge         time.Duration // ... and so long after a record came; -1 = at once, default never
-	Tiered           bool          // the lake is to get it all: nothing is dropped before the first Hold (I6)
-}
-
-// KeptAs gives the codec that a topic keeps a batch in which came with the codec sent, by Compression: producer (as it came),
-// uncompressed, gzip, snappy, lz4 or zstd. Any other is an ErrInvalidTopic.
-func (c TopicConfig) KeptAs(sent record.Codec) (record.Codec, error) {
-	switch c.Compression {
-	case "", "producer":
-		return sent, nil
-	case "uncompressed":
-		return record.None, nil
-	}
-	codec, err := record.ParseCodec(c.Compression)
-	if err != nil || codec == record.None {
-		return sent, fmt.Errorf("%w: compression %q is not one of producer, uncompressed, gzip, snappy, lz4, zstd", ErrInvalidTopic, c.Compression)
-	}
-	return codec, nil
-}
-
 // TopicInfo describes one topic.
 type TopicInfo struct {
 	Name   string
-	ID     [16]byte // KIP-516; a topic made again gets a new one
-	Config TopicConfig
+	ID     [16]byte    // KIP-516; a topic made again gets a new one
+	Config TopicConfig // what holds for it
+	Own    TopicConfig // what was set at it, over the defaults
 }
 
 // AppendResult tells where a batch went.
@@ -194,6 +158,7 @@ type AppendResult struct {
 type Log interface {
 	Source
 	Topics(ctx context.Context) ([]TopicInfo, error)
+	// CreateTopic makes a topic. What cfg leaves open follows the defaults.
 	CreateTopic(ctx context.Context, name string, cfg TopicConfig) (TopicInfo, error)
 	DeleteTopic(ctx context.Context, name string) error
 	// Append adds exactly one v2 batch. It returns when the batch is durable under the log's durability

@@ -53,6 +53,9 @@ func (l *Log) Compact(ctx context.Context) error {
 	defer l.leave()
 	l.cleaner.Lock()
 	defer l.cleaner.Unlock()
+	if l.awaiting.Load() {
+		return nil
+	}
 	var failed error
 	for _, p := range l.all() {
 		if !p.topic.config().Compact {

@@ -128,7 +128,7 @@ func state(recs map[record.Offset]kv) map[string]string {
 }
 
 func compactConfig() broker.TopicConfig {
-	return broker.TopicConfig{Compact: true, SegmentBytes: minSegmentBytes, MinDirtyRatio: -1, DeleteRetention: time.Hour}
+	return broker.TopicConfig{Compact: true, SegmentBytes: broker.MinSegmentBytes, MinDirtyRatio: -1, DeleteRetention: time.Hour}
 }
 
 func mustCompact(t testing.TB, l *Log) {

@@ -37,7 +37,10 @@ type Config struct {
 	GroupBytes   int           // no wait when so much is there; default 512 KiB
 	Clock        func() time.Time
 	Logger       *slog.Logger
-	DefaultTopic broker.TopicConfig // fills the zero settings of CreateTopic
+	DefaultTopic broker.TopicConfig // what topics leave open, those that are there too; Tiered counts when a topic is made
+
+	// AwaitDefaults keeps retention and compaction back until SetTopicDefaults was called: what it says may keep more.
+	AwaitDefaults bool
 
 	CheckpointBytes   int64         // checkpoint after so many bytes of batches; default 256 MiB
 	JournalBytes      int64         // size of a journal file; default 64 MiB

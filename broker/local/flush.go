@@ -37,7 +37,7 @@ func (p *partition) syncDueLocked(records int64) error {
 		return nil
 	case cfg.FlushAge < 0 || cfg.FlushMessages > 0 && u.records >= cfg.FlushMessages:
 		return p.syncLocked()
-	case cfg.FlushAge > 0:
+	case cfg.FlushAge > 0 && cfg.FlushAge < broker.Never:
 		p.syncWithinLocked(cfg.FlushAge)
 	}
 	return nil

@@ -36,6 +36,9 @@ type Log struct {
 	deleting []string         // directories of deleted topics that may still be there; guarded by maintain
 	dropped  []droppedSegment // files to be removed once a checkpoint is written; guarded by maintain
 
+	defaults broker.TopicConfig // what topics leave open; guarded by maintain
+	awaiting atomic.Bool        // SetTopicDefaults is still to be called
+
 	cleaner sync.Mutex // one pass over a compacted partition at a time; taken before maintain
 
 	mu     sync.RWMutex
@@ -81,6 +84,8 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 		validating: semaphore.NewWeighted(cfg.ValidateMemory),
 		staging:    make(chan []*entry, 1), groups: make(chan group, 1), spare: make(chan []*entry, 4), budget: semaphore.NewWeighted(cfg.QueueBytes),
 		checkpointWish: make(chan struct{}, 1), handles: newHandles(cfg.FS, cfg.OpenSegments), pins: pins{most: cfg.OpenSegments}}
+	l.defaults = l.TopicDefaults()
+	l.awaiting.Store(cfg.AwaitDefaults)
 	if err := vfs.MakeDirs(l.fs, cfg.Dir, "data", "journal"); err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
 	}

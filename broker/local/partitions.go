@@ -17,30 +17,31 @@ func (l *Log) CreatePartitions(_ context.Context, name string, total int32) erro
 		return err
 	}
 	defer done()
-	cfg := *t.config()
-	if total <= cfg.Partitions {
-		return fmt.Errorf("%w: topic %s has %d partitions, %d are not more", broker.ErrInvalidTopic, name, cfg.Partitions, total)
+	own := t.own()
+	has := own.Partitions
+	if total <= has {
+		return fmt.Errorf("%w: topic %s has %d partitions, %d are not more", broker.ErrInvalidTopic, name, has, total)
 	}
 	var more []*partition
-	for i := cfg.Partitions; i < min(total, maxPartitions+1); i++ {
-		more = append(more, newPartition(l, t, i))
-	}
-	cfg.Partitions = total
-	if err := checkConfig(cfg); err != nil {
+	own.Partitions = total
+	if err := own.Over(l.defaults).Check(); err != nil {
 		return err
+	}
+	for i := has; i < total; i++ {
+		more = append(more, newPartition(l, t, i))
 	}
 	if err := l.makePartitionDirs(more); err != nil {
 		return fmt.Errorf("add partitions to %s: %w: %w", name, broker.ErrStorage, err)
 	}
 	topics := l.states()
-	topics[name] = t.state(cfg)
+	topics[name] = l.state(t, own)
 	if err := l.saveTopics(topics, withoutDirs(l.deleting, more)); err != nil {
 		return fmt.Errorf("add partitions to %s: %w", name, err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t.partitions = append(slices.Clip(t.partitions), more...)
-	t.cfg.Store(&cfg)
+	t.set(own, l.defaults)
 	return nil
 }
 

@@ -22,7 +22,7 @@ func TestCreatePartitions(t *testing.T) {
 		}
 	}
 	appendTo(1)
-	for _, bad := range []int32{-1, 0, 1, 2, maxPartitions + 1, 1<<31 - 1} {
+	for _, bad := range []int32{-1, 0, 1, 2, broker.MaxPartitions + 1, 1<<31 - 1} {
 		if err := l.CreatePartitions(t.Context(), "t", bad); !errors.Is(err, broker.ErrInvalidTopic) {
 			t.Errorf("%d partitions: %v", bad, err)
 		}

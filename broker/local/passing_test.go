@@ -185,7 +185,7 @@ func TestOpenFiles(t *testing.T) {
 	fsys := &countFS{FS: vfs.NewMem()}
 	cfg := smallConfig(fsys)
 	cfg.OpenSegments, cfg.CheckpointBytes = 8, 1<<40
-	cfg.DefaultTopic.SegmentBytes = minSegmentBytes
+	cfg.DefaultTopic.SegmentBytes = broker.MinSegmentBytes
 	l := mustOpen(t, cfg)
 	mustCreate(t, l, "t", broker.TopicConfig{})
 	const n = 200

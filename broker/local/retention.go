@@ -70,6 +70,9 @@ func (l *Log) EnforceRetention() error {
 	defer l.leave()
 	l.maintain.Lock()
 	defer l.maintain.Unlock()
+	if l.awaiting.Load() {
+		return nil
+	}
 	now := l.cfg.Clock().UnixMilli()
 	drop := false
 	for _, p := range l.all() {

@@ -124,7 +124,7 @@ func TestDeleteRecords(t *testing.T) {
 // A compacted topic keeps everything: retention by age would take the only value of a key.
 func TestRetentionLeavesCompactedTopics(t *testing.T) {
 	p := &partition{topic: &topic{}}
-	p.topic.cfg.Store(&broker.TopicConfig{Compact: true, RetentionAge: 1, RetentionBytes: 1, SegmentAge: time.Hour})
+	p.topic.set(broker.TopicConfig{Compact: true, RetentionAge: 1, RetentionBytes: 1, SegmentAge: time.Hour}, broker.DefaultTopicConfig())
 	for i := range 3 {
 		p.segs = append(p.segs, &seg{sealed: true, info: segment.Info{Base: record.Offset(i), Next: record.Offset(i + 1), Size: 100, MaxTimestamp: 1}})
 	}

@@ -14,35 +14,28 @@ import (
 	"path"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
-	"github.com/ledgerlake/ledgerlake/record"
 )
 
 const (
 	topicsFile    = "topics.json"
 	topicsVersion = 1
-	maxNameLength = 249   // Kafka's
-	maxPartitions = 10000 // of one topic
-
-	// minSegmentBytes keeps the number of files in proportion to the bytes. Kafka 4 wants 1 MiB.
-	minSegmentBytes = 1 << 10
+	maxNameLength = 249 // Kafka's
 )
 
 // topic is one topic. Its settings may change, and it may get more partitions.
 type topic struct {
 	name       string
 	id         [16]byte
-	cfg        atomic.Pointer[broker.TopicConfig]
+	cfg        atomic.Pointer[topicSettings]
 	partitions []*partition // guarded by Log.mu; replaced as a whole
 }
 
-func (t *topic) config() *broker.TopicConfig { return t.cfg.Load() }
-
 func (t *topic) info() broker.TopicInfo {
-	return broker.TopicInfo{Name: t.name, ID: t.id, Config: *t.config()}
+	c := t.cfg.Load()
+	return broker.TopicInfo{Name: t.name, ID: t.id, Config: c.inForce, Own: c.own}
 }
 
 // topicsState is the content of topics.json.
@@ -53,15 +46,16 @@ type topicsState struct {
 }
 
 type topicState struct {
-	Name   string             `json:"name"`
-	ID     string             `json:"id"`
-	Config broker.TopicConfig `json:"config"`
+	Name   string              `json:"name"`
+	ID     string              `json:"id"`
+	Config broker.TopicConfig  `json:"config"`        // its own over DefaultTopic: what older versions go by
+	Own    *broker.TopicConfig `json:"own,omitempty"` // of older versions: not there
 }
 
-func (l *Log) newTopic(name string, id [16]byte, cfg broker.TopicConfig) *topic {
+func (l *Log) newTopic(name string, id [16]byte, own broker.TopicConfig) *topic {
 	t := &topic{name: name, id: id}
-	t.cfg.Store(&cfg)
-	for i := range cfg.Partitions {
+	t.set(own, l.defaults)
+	for i := range own.Partitions {
 		t.partitions = append(t.partitions, newPartition(l, t, i))
 	}
 	return t
@@ -83,15 +77,14 @@ func (l *Log) loadTopics() (found bool, err error) {
 	}
 	for _, s := range state.Topics {
 		id, err := parseID(s.ID)
-		s.Config.SegmentBytes = max(s.Config.SegmentBytes, minSegmentBytes) // older versions took less
-		fillCleaning(&s.Config)
+		own := s.own()
 		if err == nil {
-			err = errors.Join(checkName(s.Name), checkConfig(s.Config))
+			err = errors.Join(checkName(s.Name), own.Over(l.defaults).Check())
 		}
 		if err != nil {
 			return false, fmt.Errorf("read %s: topic %q: %w", name, s.Name, err)
 		}
-		l.topics[s.Name] = l.newTopic(s.Name, id, s.Config)
+		l.topics[s.Name] = l.newTopic(s.Name, id, own)
 	}
 	l.deleting = state.Deleting
 	return true, nil
@@ -146,13 +139,15 @@ func (l *Log) states() map[string]topicState {
 	defer l.mu.RUnlock()
 	out := make(map[string]topicState, len(l.topics))
 	for name, t := range l.topics {
-		out[name] = t.state(*t.config())
+		out[name] = l.state(t, t.own())
 	}
 	return out
 }
 
-func (t *topic) state(cfg broker.TopicConfig) topicState {
-	return topicState{Name: t.name, ID: hex.EncodeToString(t.id[:]), Config: cfg}
+func (l *Log) state(t *topic, own broker.TopicConfig) topicState {
+	held := own.Over(l.TopicDefaults())
+	held.MinCompactionLag = max(held.MinCompactionLag, 0) // older versions do not know -1
+	return topicState{Name: t.name, ID: hex.EncodeToString(t.id[:]), Config: held, Own: &own}
 }
 
 // setTopic changes the set of topics in memory; nil takes one out.
@@ -222,12 +217,12 @@ func (l *Log) CreateTopic(_ context.Context, name string, cfg broker.TopicConfig
 		return broker.TopicInfo{}, err
 	}
 	defer l.leave()
-	cfg = fillConfig(name, cfg, l.cfg.DefaultTopic)
-	if err := errors.Join(checkName(name), checkConfig(cfg)); err != nil {
-		return broker.TopicInfo{}, err
-	}
 	l.maintain.Lock()
 	defer l.maintain.Unlock()
+	own := l.ownConfig(name, cfg)
+	if err := errors.Join(checkName(name), own.Over(l.defaults).Check()); err != nil {
+		return broker.TopicInfo{}, err
+	}
 	topics := l.states()
 	if _, ok := topics[name]; ok {
 		return broker.TopicInfo{}, fmt.Errorf("topic %s: %w", name, broker.ErrTopicExists)
@@ -237,11 +232,11 @@ func (l *Log) CreateTopic(_ context.Context, name string, cfg broker.TopicConfig
 		return broker.TopicInfo{}, fmt.Errorf("make topic id: %w", err)
 	}
 	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80 // a version 4 UUID, as Kafka's ids are
-	t := l.newTopic(name, id, cfg)
+	t := l.newTopic(name, id, own)
 	if err := l.makePartitionDirs(t.partitions); err != nil {
 		return broker.TopicInfo{}, fmt.Errorf("create topic %s: %w: %w", name, broker.ErrStorage, err)
 	}
-	topics[name] = t.state(cfg)
+	topics[name] = l.state(t, own)
 	if err := l.saveTopics(topics, withoutDirs(l.deleting, t.partitions)); err != nil {
 		return broker.TopicInfo{}, fmt.Errorf("create topic %s: %w", name, err)
 	}
@@ -333,64 +328,6 @@ func (l *Log) removeDeleted() {
 	})
 }
 
-// SetTopicConfig changes the settings of a topic; the number of partitions stays. Zero values mean the
-// defaults.
-func (l *Log) SetTopicConfig(_ context.Context, name string, cfg broker.TopicConfig) error {
-	t, done, err := l.changing(name)
-	if err != nil {
-		return err
-	}
-	defer done()
-	cfg.Partitions = t.config().Partitions
-	cfg = fillConfig(name, cfg, l.cfg.DefaultTopic)
-	if err := checkConfig(cfg); err != nil {
-		return err
-	}
-	topics := l.states()
-	topics[name] = t.state(cfg)
-	if err := l.saveTopics(topics, l.deleting); err != nil {
-		return fmt.Errorf("change topic %s: %w", name, err)
-	}
-	t.cfg.Store(&cfg)
-	return l.flushDue(t)
-}
-
-// TopicDefaults gives the settings of a topic that is made without any.
-func (l *Log) TopicDefaults() broker.TopicConfig {
-	return fillConfig("", broker.TopicConfig{}, l.cfg.DefaultTopic)
-}
-
-// fillConfig fills the settings that are not given. Internal topics are not tiered by default.
-func fillConfig(name string, cfg, def broker.TopicConfig) broker.TopicConfig {
-	setDefault(&cfg.Partitions, max(def.Partitions, 1))
-	setDefault(&cfg.SegmentBytes, def.SegmentBytes)
-	setDefault(&cfg.SegmentBytes, 128<<20)
-	setDefault(&cfg.SegmentAge, def.SegmentAge)
-	setDefault(&cfg.SegmentAge, time.Hour)
-	setDefault(&cfg.RetentionBytes, def.RetentionBytes)
-	setDefault(&cfg.RetentionAge, def.RetentionAge)
-	setDefault(&cfg.MaxMessageBytes, def.MaxMessageBytes)
-	setDefault(&cfg.MaxMessageBytes, 1<<20+12)
-	setDefault(&cfg.DeleteRetention, def.DeleteRetention)
-	setDefault(&cfg.MinDirtyRatio, def.MinDirtyRatio)
-	fillCleaning(&cfg)
-	setDefault(&cfg.MinCompactionLag, def.MinCompactionLag)
-	setDefault(&cfg.MaxCompactionLag, def.MaxCompactionLag)
-	setDefault(&cfg.Compression, def.Compression)
-	setDefault(&cfg.FlushMessages, def.FlushMessages)
-	setDefault(&cfg.FlushAge, def.FlushAge)
-	cfg.LogAppendTime = cfg.LogAppendTime || def.LogAppendTime
-	cfg.Compact = cfg.Compact || def.Compact
-	cfg.Tiered = cfg.Tiered || def.Tiered && !broker.Internal(name)
-	return cfg
-}
-
-// fillCleaning fills the settings that topics of older versions do not have.
-func fillCleaning(cfg *broker.TopicConfig) {
-	setDefault(&cfg.DeleteRetention, 24*time.Hour)
-	setDefault(&cfg.MinDirtyRatio, 0.5)
-}
-
 func checkName(name string) error {
 	legal := name != "" && name != "." && name != ".." && len(name) <= maxNameLength
 	for _, c := range []byte(name) {
@@ -398,29 +335,6 @@ func checkName(name string) error {
 	}
 	if !legal {
 		return fmt.Errorf("%w: %q is not 1 to %d of the characters a-z, A-Z, 0-9, dot, _ and -", broker.ErrInvalidTopic, name, maxNameLength)
-	}
-	return nil
-}
-
-func checkConfig(cfg broker.TopicConfig) error {
-	if _, err := cfg.KeptAs(record.None); err != nil {
-		return err
-	}
-	switch {
-	case cfg.Partitions < 1 || cfg.Partitions > maxPartitions:
-		return fmt.Errorf("%w: %d partitions are not 1 to %d", broker.ErrInvalidTopic, cfg.Partitions, maxPartitions)
-	case cfg.SegmentBytes < minSegmentBytes || cfg.SegmentAge < time.Millisecond:
-		return fmt.Errorf("%w: segments of %d bytes and %s; the least are %d and 1ms", broker.ErrInvalidTopic, cfg.SegmentBytes, cfg.SegmentAge, minSegmentBytes)
-	case cfg.RetentionBytes < -1 || cfg.RetentionAge < -1:
-		return fmt.Errorf("%w: retention %d bytes, %s", broker.ErrInvalidTopic, cfg.RetentionBytes, cfg.RetentionAge)
-	case !(cfg.MinDirtyRatio <= 1) || cfg.MinCompactionLag < 0:
-		return fmt.Errorf("%w: dirty ratio %g, compaction lag %s", broker.ErrInvalidTopic, cfg.MinDirtyRatio, cfg.MinCompactionLag)
-	case cfg.MaxCompactionLag < 0 || cfg.MaxCompactionLag > 0 && cfg.MaxCompactionLag < cfg.MinCompactionLag:
-		return fmt.Errorf("%w: the longest compaction lag, %s, is below the shortest, %s", broker.ErrInvalidTopic, cfg.MaxCompactionLag, cfg.MinCompactionLag)
-	case cfg.FlushMessages < 0 || cfg.FlushAge < -1:
-		return fmt.Errorf("%w: flush after %d records, %s", broker.ErrInvalidTopic, cfg.FlushMessages, cfg.FlushAge)
-	case cfg.MaxMessageBytes < 1:
-		return fmt.Errorf("%w: largest batch %d", broker.ErrInvalidTopic, cfg.MaxMessageBytes)
 	}
 	return nil
 }

@@ -100,7 +100,7 @@ func checkCommitted(t *testing.T, l *Log, p record.TopicPartition, want map[reco
 // in the active segment and in sealed ones.
 func TestTransactions(t *testing.T) {
 	for _, d := range []Durability{DurabilityGroup, DurabilityNone} {
-		for _, segmentBytes := range []int64{minSegmentBytes, 1 << 20} {
+		for _, segmentBytes := range []int64{broker.MinSegmentBytes, 1 << 20} {
 			for _, checkpoint := range []bool{false, true} {
 				t.Run(fmt.Sprint(d, segmentBytes, checkpoint), func(t *testing.T) {
 					mem := vfs.NewMem()
@@ -235,7 +235,7 @@ func TestCommittedFetchWaits(t *testing.T) {
 func TestTxnRetention(t *testing.T) {
 	mem := vfs.NewMem()
 	l := mustOpen(t, smallConfig(mem))
-	mustCreate(t, l, "t", broker.TopicConfig{SegmentBytes: minSegmentBytes, RetentionBytes: 1})
+	mustCreate(t, l, "t", broker.TopicConfig{SegmentBytes: broker.MinSegmentBytes, RetentionBytes: 1})
 	p := tp("t", 0)
 	retain := func(want record.Offset) {
 		t.Helper()

@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -28,6 +29,7 @@ func (s *Server) createTopics(r *request) (kmsg.Response, error) {
 	for i := range req.Topics {
 		count[req.Topics[i].Topic]++
 	}
+	said := sync.OnceValue(s.brokerSaid)
 	for i := range req.Topics {
 		rt := &req.Topics[i]
 		ot := kmsg.NewCreateTopicsResponseTopic()
@@ -39,7 +41,7 @@ func (s *Server) createTopics(r *request) (kmsg.Response, error) {
 		if count[rt.Topic] > 1 {
 			ot.ErrorCode, err = codeInvalidRequest, errors.New("the topic stands twice in one request")
 		} else {
-			ot.ErrorCode, err = s.createTopic(r, rt, &ot, req.ValidateOnly)
+			ot.ErrorCode, err = s.createTopic(r, rt, &ot, req.ValidateOnly, said)
 		}
 		ot.ErrorMessage = msgOf(err)
 		resp.Topics = append(resp.Topics, ot)
@@ -47,7 +49,7 @@ func (s *Server) createTopics(r *request) (kmsg.Response, error) {
 	return resp, nil
 }
 
-func (s *Server) createTopic(r *request, rt *kmsg.CreateTopicsRequestTopic, ot *kmsg.CreateTopicsResponseTopic, dry bool) (int16, error) {
+func (s *Server) createTopic(r *request, rt *kmsg.CreateTopicsRequestTopic, ot *kmsg.CreateTopicsResponseTopic, dry bool, said func() map[string]synonyms) (int16, error) {
 	if err := s.allowedCreate(r, rt.Topic); err != nil {
 		return codeOf(err), err
 	}
@@ -92,7 +94,7 @@ func (s *Server) createTopic(r *request, rt *kmsg.CreateTopicsRequestTopic, ot *
 		if err != nil {
 			return codeOf(err), err
 		}
-		ot.TopicID, cfg = in.ID, in.Config
+		ot.TopicID, cfg = in.ID, in.Own
 		s.lg.Info("topic made", "topic", rt.Topic, "partitions", cfg.Partitions)
 	}
 	if err := s.allowedTopic(r, acl.DescribeConfigs, rt.Topic); err != nil {
@@ -100,10 +102,9 @@ func (s *Server) createTopic(r *request, rt *kmsg.CreateTopicsRequestTopic, ot *
 		return codeNone, nil
 	}
 	ot.NumPartitions, ot.ReplicationFactor = cfg.Partitions, 1
-	for _, c := range topicConfigs() {
-		value, isDefault := c.get(cfg)
+	for _, c := range topicEntries(cfg, said()) {
 		oc := kmsg.NewCreateTopicsResponseTopicConfig()
-		oc.Name, oc.Value, oc.Source = c.name, &value, int8(configSource(isDefault))
+		oc.Name, oc.Value, oc.Source = c.Name, c.Value, int8(c.Source)
 		ot.Configs = append(ot.Configs, oc)
 	}
 	return codeNone, nil

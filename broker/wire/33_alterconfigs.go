@@ -6,7 +6,7 @@ import (
 
 // AlterConfigs, key 33, versions 0 to 2, when the Log can change settings.
 //
-// Replaces all settings of a topic or group: what the request does not name goes back to its default. Old clients know
+// Replaces all settings of a topic, group or broker: what the request does not name goes back to its default. Old clients know
 // no other way; IncrementalAlterConfigs is the better one.
 func apiAlterConfigs() api {
 	return api{key: 33, name: "AlterConfigs", min: 0, max: 2, handle: (*Server).alterConfigs}

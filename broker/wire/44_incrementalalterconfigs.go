@@ -6,8 +6,8 @@ import (
 
 // IncrementalAlterConfigs, key 44, versions 0 to 1, when the Log can change settings.
 //
-// Sets settings of topics and groups, puts them back to their defaults, and adds to lists and takes from them. Settings of
-// brokers are refused, as Kafka refuses those that are read-only. All changes of one resource are made, or none.
+// Sets settings of topics, groups and brokers, puts them back to their defaults, and adds to lists and takes from them. Of brokers some can be
+// changed, of this node or, without a name, of all (KIP-226); the others are refused as Kafka refuses them. All changes of one resource are made, or none.
 func apiIncrementalAlterConfigs() api {
 	return api{key: 44, name: "IncrementalAlterConfigs", min: 0, max: 1, handle: (*Server).incrementalAlterConfigs}
 }

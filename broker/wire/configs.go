@@ -21,14 +21,17 @@ type configOf[T any] struct {
 	typ  kmsg.ConfigType
 	doc  string
 	set  func(*T, string) error
-	zero func(*T) // puts it back to the default
-	get  func(T) (value string, isDefault bool)
+	zero func(*T)                          // leaves it open
+	get  func(T) (value string, open bool) // where it is open, value is the default
 }
 
 type topicConfig = configOf[broker.TopicConfig]
 
 // topicConfigs is the list of the settings that are honoured.
-func topicConfigs() []topicConfig {
+func topicConfigs() []topicConfig { return append(variedConfigs(), fixedConfigs()...) }
+
+// variedConfigs are those that have more than one value here.
+func variedConfigs() []topicConfig {
 	return slices.Concat(compactionConfigs(), flushConfigs(), []topicConfig{
 		{"compression.type", kmsg.ConfigTypeString, "codec that batches are kept in; producer: as they were sent",
 			func(c *broker.TopicConfig, v string) error {
@@ -41,7 +44,7 @@ func topicConfigs() []topicConfig {
 				if c.Compression == "" {
 					return "producer", true
 				}
-				return c.Compression, c.Compression == "producer"
+				return c.Compression, false
 			}},
 		{"ledgerlake.tiered", kmsg.ConfigTypeBoolean, "nothing is dropped before the lake has it",
 			func(c *broker.TopicConfig, v string) (err error) {
@@ -63,15 +66,15 @@ func topicConfigs() []topicConfig {
 				if v != "CreateTime" && v != "LogAppendTime" {
 					return fmt.Errorf("%q: want CreateTime or LogAppendTime", v)
 				}
-				c.LogAppendTime = v == "LogAppendTime"
+				c.LogAppendTime, c.CreateTime = v == "LogAppendTime", v == "CreateTime"
 				return nil
 			},
-			func(c *broker.TopicConfig) { c.LogAppendTime = false },
+			func(c *broker.TopicConfig) { c.LogAppendTime, c.CreateTime = false, false },
 			func(c broker.TopicConfig) (string, bool) {
 				if c.LogAppendTime {
 					return "LogAppendTime", false
 				}
-				return "CreateTime", true
+				return "CreateTime", !c.CreateTime
 			}},
 		{"retention.bytes", kmsg.ConfigTypeLong, "per partition; -1: no limit",
 			func(c *broker.TopicConfig, v string) error {
@@ -114,10 +117,8 @@ func topicConfigs() []topicConfig {
 				return err
 			},
 			func(c *broker.TopicConfig) { c.SegmentAge = 0 },
-			func(c broker.TopicConfig) (string, bool) {
-				return long(c.SegmentAge.Milliseconds(), time.Hour.Milliseconds())
-			}},
-	}, fixedConfigs())
+			func(c broker.TopicConfig) (string, bool) { return longMillis(c.SegmentAge, time.Hour) }},
+	})
 }
 
 // fixedConfigs have one value here, Kafka's default, which is accepted because tools spell all of a topic's settings out.
@@ -172,8 +173,7 @@ func ms(d time.Duration) int64 {
 	return d.Milliseconds()
 }
 
-// limit shows a setting of which -1 means no limit and 0 the server's default, which is none either unless the
-// Log has filled it in.
+// limit shows a setting of which -1 means no limit, which is what holds where it is open.
 func limit(v int64) (string, bool) {
 	if v <= 0 {
 		return "-1", v == 0
@@ -181,9 +181,24 @@ func limit(v int64) (string, bool) {
 	return strconv.FormatInt(v, 10), false
 }
 
+// long shows a setting of which 0 leaves it open.
 func long(v, dflt int64) (string, bool) {
 	if v == 0 {
-		v = dflt
+		return strconv.FormatInt(dflt, 10), true
 	}
-	return strconv.FormatInt(v, 10), v == dflt
+	return strconv.FormatInt(v, 10), false
+}
+
+// longMillis is long of a time; broker.Never is the largest number, as in Kafka.
+func longMillis(d, dflt time.Duration) (string, bool) {
+	n := func(d time.Duration) int64 {
+		if d == broker.Never {
+			return math.MaxInt64
+		}
+		return d.Milliseconds()
+	}
+	if d == 0 {
+		return strconv.FormatInt(n(dflt), 10), true
+	}
+	return strconv.FormatInt(n(d), 10), false
 }

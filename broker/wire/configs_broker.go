@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -13,44 +12,86 @@ import (
 	"github.com/ledgerlake/ledgerlake/broker"
 )
 
-// topicDefaulter is a Log that says what settings a topic gets that is made without any.
-type topicDefaulter interface {
-	TopicDefaults() broker.TopicConfig
-}
-
-// brokerConfig is one thing that holds at a server, under Kafka's name for it.
+// brokerConfig is one thing that holds at a server by its flags, under Kafka's name for it.
 type brokerConfig struct {
 	name, value string
 	typ         kmsg.ConfigType
 }
 
-// brokerConfigEntries shows what holds at this server. It is a default where a server without flags would say the same.
-func (s *Server) brokerConfigEntries(name string) (out configEntries, err error) {
-	if name != "" && name != strconv.Itoa(int(s.cfg.NodeID)) {
-		return nil, fmt.Errorf("this node is %d, and the only one", s.cfg.NodeID)
+// synonyms are what is said of one setting; the first counts.
+type synonyms = []kmsg.DescribeConfigsResponseResourceConfigConfigSynonym
+
+func synonym(name, value string, src kmsg.ConfigSource) kmsg.DescribeConfigsResponseResourceConfigConfigSynonym {
+	syn := kmsg.NewDescribeConfigsResponseResourceConfigConfigSynonym()
+	syn.Name, syn.Value, syn.Source = name, &value, src
+	return syn
+}
+
+// brokerSaid is what is said of each setting of the broker, in Kafka's order of precedence: at this node, for all nodes, by flags, by default. What a server
+// without flags says the same is a default.
+func (s *Server) brokerSaid() map[string]synonyms {
+	out := map[string]synonyms{}
+	add := func(name, value string, src kmsg.ConfigSource) {
+		out[name] = append(out[name], synonym(name, value, src))
 	}
-	if name == "" {
-		return nil, nil // dynamic defaults of all brokers: there are none
-	}
-	plain := brokerConfigs(Config{}.withDefaults(), broker.TopicConfig{})
-	for _, c := range brokerConfigs(s.cfg, s.topicDefaults()) {
-		src := kmsg.ConfigSourceStaticBrokerConfig
-		if slices.Contains(plain, c) {
-			src = kmsg.ConfigSourceDefaultConfig
+	node, all := s.brokers.levels()
+	for _, k := range tunableConfigs() {
+		if value, open := k.get(node); !open {
+			add(k.name, value, kmsg.ConfigSourceDynamicBrokerConfig)
 		}
-		e := configEntry(c.name, c.value, "", c.typ, src)
-		e.ReadOnly = true
+		if value, open := k.get(all); !open {
+			add(k.name, value, kmsg.ConfigSourceDynamicDefaultBrokerConfig)
+		}
+	}
+	plain := map[string]string{}
+	for _, c := range brokerConfigs(Config{}.withDefaults(), broker.DefaultTopicConfig()) {
+		plain[c.name] = c.value
+	}
+	for _, c := range brokerConfigs(s.cfg, topicDefaults(s.log)) {
+		dflt, has := plain[c.name]
+		if !has || dflt != c.value {
+			add(c.name, c.value, kmsg.ConfigSourceStaticBrokerConfig)
+		}
+		if has {
+			add(c.name, dflt, kmsg.ConfigSourceDefaultConfig)
+		}
+	}
+	return out
+}
+
+// brokerConfigEntries shows what holds at this server or, without a name, what was set for all.
+func (s *Server) brokerConfigEntries(name string, said map[string]synonyms) (out configEntries, err error) {
+	if name != "" && name != s.brokers.node {
+		return nil, s.otherNode()
+	}
+	docs := map[string]string{}
+	for _, k := range tunableConfigs() {
+		docs[k.name] = k.doc
+	}
+	for _, c := range brokerConfigs(s.cfg, topicDefaults(s.log)) {
+		syns := said[c.name]
+		if name == "" {
+			syns = slices.DeleteFunc(slices.Clone(syns), func(syn kmsg.DescribeConfigsResponseResourceConfigConfigSynonym) bool {
+				return syn.Source != kmsg.ConfigSourceDynamicDefaultBrokerConfig
+			})
+			if len(syns) == 0 {
+				continue
+			}
+		}
+		doc, tunable := docs[c.name]
+		e := configEntry(c.name, doc, c.typ, syns)
+		e.ReadOnly = !tunable
 		out = append(out, e)
 	}
 	return out, nil
 }
 
-// topicDefaults are the settings of a topic that is made without any.
-func (s *Server) topicDefaults() broker.TopicConfig {
-	if log, ok := s.log.(topicDefaulter); ok {
+// topicDefaults are what topics have that leave everything open, by flags or by default.
+func topicDefaults(log broker.Log) broker.TopicConfig {
+	if log, ok := log.(configSetter); ok {
 		return log.TopicDefaults()
 	}
-	return broker.TopicConfig{}
+	return broker.DefaultTopicConfig()
 }
 
 // brokerConfigs are Kafka's settings of a broker for which there is something here, by name.

@@ -13,9 +13,12 @@ import (
 	"github.com/ledgerlake/ledgerlake/internal/acl"
 )
 
-// configSetter is a Log that can change the settings of a topic. Zero values mean the defaults.
+// configSetter is a Log that can change the settings of a topic and what topics have that leave them open.
 type configSetter interface {
 	SetTopicConfig(ctx context.Context, name string, cfg broker.TopicConfig) error
+	// TopicDefaults leave nothing open. SetTopicDefaults puts settings over them, for all topics and at once.
+	TopicDefaults() broker.TopicConfig
+	SetTopicDefaults(ctx context.Context, cfg broker.TopicConfig) error
 }
 
 // configOp is one change of a setting.
@@ -85,19 +88,9 @@ func (s *Server) changeConfig(r *request, ch configChange) (int16, error) {
 		return codeOf(err), err
 	}
 	if ch.kind != kmsg.ConfigResourceTypeBroker {
-		return codeInvalidRequest, fmt.Errorf("%s: only topics and groups have settings that can be changed here", kindName(ch.kind))
+		return codeInvalidRequest, fmt.Errorf("%s: only topics, groups and brokers have settings that can be changed here", kindName(ch.kind))
 	}
-	var names []string
-	for _, op := range ch.ops {
-		if op.Op != kmsg.IncrementalAlterConfigOpDelete { // none is set, so none is to be deleted
-			names = append(names, op.Name)
-		}
-	}
-	if len(names) == 0 {
-		return codeNone, nil
-	}
-	return codeInvalidRequest, fmt.Errorf("cannot update these settings dynamically: %s. The settings of a broker are the flags of ledgerlake serve, and are read-only here",
-		strings.Join(names, ", "))
+	return s.changeBroker(ch)
 }
 
 func (s *Server) changeTopic(ch configChange) (int16, error) {
@@ -114,7 +107,7 @@ func (s *Server) changeTopic(ch configChange) (int16, error) {
 	if err != nil {
 		return codeOf(err), err
 	}
-	cfg := in.Config
+	cfg := in.Own
 	if code, err := applyChange(topicConfigs(), &cfg, ch); err != nil || ch.dry {
 		return code, err
 	}
@@ -175,10 +168,21 @@ func applyChange[T any](known []configOf[T], cfg *T, ch configChange) (int16, er
 			return codeInvalidConfig, fmt.Errorf("unknown %s setting %q", what, op.Name)
 		}
 		if err := known[i].apply(cfg, op); err != nil {
-			return codeInvalidConfig, fmt.Errorf("%s setting %s: %w", what, op.Name, err)
+			return ch.badValue(err), fmt.Errorf("%s setting %s: %w", what, op.Name, err)
 		}
 	}
 	return codeNone, nil
+}
+
+// errNoList refuses to add to or take from what has one value.
+var errNoList = errors.New("it is no list: nothing can be added to it or taken from it")
+
+// badValue is what Kafka answers to a value that a setting cannot have.
+func (ch configChange) badValue(err error) int16 {
+	if ch.kind == kmsg.ConfigResourceTypeBroker && !errors.Is(err, errNoList) {
+		return codeInvalidRequest
+	}
+	return codeInvalidConfig
 }
 
 func (c configOf[T]) apply(cfg *T, op configOp) error {
@@ -202,7 +206,7 @@ func (c configOf[T]) changed(cfg T, op configOp) (string, error) {
 		return *op.Value, nil
 	}
 	if c.typ != kmsg.ConfigTypeList {
-		return "", errors.New("it is no list: nothing can be added to it or taken from it")
+		return "", errNoList
 	}
 	has, _ := c.get(cfg)
 	list := strings.Split(has, ",")

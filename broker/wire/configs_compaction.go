@@ -18,7 +18,7 @@ func compactionConfigs() []topicConfig {
 	return []topicConfig{
 		{"cleanup.policy", kmsg.ConfigTypeList, "delete, compact or both",
 			setCleanupPolicy,
-			func(c *broker.TopicConfig) { c.Compact, c.CompactDelete = false, false },
+			func(c *broker.TopicConfig) { c.Compact, c.CompactDelete, c.Delete = false, false, false },
 			func(c broker.TopicConfig) (string, bool) {
 				switch {
 				case c.Compact && c.CompactDelete:
@@ -26,7 +26,7 @@ func compactionConfigs() []topicConfig {
 				case c.Compact:
 					return "compact", false
 				}
-				return "delete", true
+				return "delete", !c.Delete
 			}},
 		{"delete.retention.ms", kmsg.ConfigTypeLong, "how long a compacted topic keeps records without a value",
 			func(c *broker.TopicConfig, v string) error {
@@ -34,7 +34,7 @@ func compactionConfigs() []topicConfig {
 				if c.DeleteRetention = millis(n); n == 0 {
 					c.DeleteRetention = -1
 				} else if c.DeleteRetention < 0 {
-					c.DeleteRetention = math.MaxInt64
+					c.DeleteRetention = broker.Never
 				}
 				return err
 			},
@@ -43,20 +43,18 @@ func compactionConfigs() []topicConfig {
 				if c.DeleteRetention < 0 {
 					return "0", false
 				}
-				return long(c.DeleteRetention.Milliseconds(), (24 * time.Hour).Milliseconds())
+				return longMillis(c.DeleteRetention, 24*time.Hour)
 			}},
 		{"max.compaction.lag.ms", kmsg.ConfigTypeLong, "records older than this are compacted",
 			func(c *broker.TopicConfig, v string) error {
 				n, err := parseLong(v, 1, math.MaxInt64)
 				if c.MaxCompactionLag = millis(n); c.MaxCompactionLag < 0 {
-					c.MaxCompactionLag = 0 // longer than anything: no limit
+					c.MaxCompactionLag = broker.Never // longer than anything: no limit
 				}
 				return err
 			},
 			func(c *broker.TopicConfig) { c.MaxCompactionLag = 0 },
-			func(c broker.TopicConfig) (string, bool) {
-				return long(c.MaxCompactionLag.Milliseconds(), math.MaxInt64)
-			}},
+			func(c broker.TopicConfig) (string, bool) { return longMillis(c.MaxCompactionLag, broker.Never) }},
 		{"min.cleanable.dirty.ratio", kmsg.ConfigTypeDouble, "compact when so much of the log is not compacted yet",
 			func(c *broker.TopicConfig, v string) error {
 				f, err := strconv.ParseFloat(strings.TrimSpace(v), 64)
@@ -73,7 +71,7 @@ func compactionConfigs() []topicConfig {
 				switch {
 				case c.MinDirtyRatio < 0:
 					return "0", false
-				case c.MinDirtyRatio == 0 || c.MinDirtyRatio == 0.5:
+				case c.MinDirtyRatio == 0:
 					return "0.5", true
 				}
 				return strconv.FormatFloat(c.MinDirtyRatio, 'g', -1, 64), false
@@ -81,11 +79,13 @@ func compactionConfigs() []topicConfig {
 		{"min.compaction.lag.ms", kmsg.ConfigTypeLong, "records younger than this are not compacted",
 			func(c *broker.TopicConfig, v string) error {
 				n, err := parseLong(v, 0, math.MaxInt64/int64(time.Millisecond))
-				c.MinCompactionLag = time.Duration(n) * time.Millisecond
+				if c.MinCompactionLag = time.Duration(n) * time.Millisecond; n == 0 {
+					c.MinCompactionLag = -1
+				}
 				return err
 			},
 			func(c *broker.TopicConfig) { c.MinCompactionLag = 0 },
-			func(c broker.TopicConfig) (string, bool) { return long(c.MinCompactionLag.Milliseconds(), 0) }},
+			func(c broker.TopicConfig) (string, bool) { return longMillis(c.MinCompactionLag, 0) }},
 	}
 }
 
@@ -93,7 +93,7 @@ func setCleanupPolicy(c *broker.TopicConfig, v string) error {
 	var compact, del bool
 	for _, p := range strings.Split(v, ",") {
 		switch strings.TrimSpace(p) {
-		case "": // an empty list: the default
+		case "": // an empty list leaves it open
 		case "delete":
 			del = true
 		case "compact":
@@ -102,6 +102,6 @@ func setCleanupPolicy(c *broker.TopicConfig, v string) error {
 			return fmt.Errorf("%q: want delete, compact or both", v)
 		}
 	}
-	c.Compact, c.CompactDelete = compact, compact && del
+	c.Compact, c.CompactDelete, c.Delete = compact, compact && del, del && !compact
 	return nil
 }

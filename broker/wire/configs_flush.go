@@ -17,9 +17,7 @@ func flushConfigs() []topicConfig {
 		{"flush.messages", kmsg.ConfigTypeLong, "without durability: sync after so many records",
 			func(c *broker.TopicConfig, v string) error {
 				n, err := parseLong(v, 1, math.MaxInt64)
-				if c.FlushMessages = n; n == math.MaxInt64 {
-					c.FlushMessages = 0
-				}
+				c.FlushMessages = n
 				return err
 			},
 			func(c *broker.TopicConfig) { c.FlushMessages = 0 },
@@ -31,7 +29,7 @@ func flushConfigs() []topicConfig {
 				case n == 0:
 					c.FlushAge = -1
 				case n == math.MaxInt64:
-					c.FlushAge = 0
+					c.FlushAge = broker.Never
 				case n > math.MaxInt64/int64(time.Millisecond):
 					err = fmt.Errorf("%q: want at most %d (292 years), or %d for never", v, math.MaxInt64/int64(time.Millisecond), int64(math.MaxInt64))
 				default:
@@ -44,7 +42,7 @@ func flushConfigs() []topicConfig {
 				if c.FlushAge < 0 {
 					return "0", false
 				}
-				return long(c.FlushAge.Milliseconds(), math.MaxInt64)
+				return longMillis(c.FlushAge, broker.Never)
 			}},
 	}
 }

@@ -168,7 +168,7 @@ func (g *consumerGroup) retarget() {
 	if g.assigned == g.epoch {
 		return
 	}
-	interval := time.Duration(g.c.tuned.of(g.name).Assignment) * time.Millisecond
+	interval := g.c.tuned.of(g.name).assignment(g.c.brokers.inForce().Assignment)
 	if interval > 0 && g.assigned > 0 && time.Since(g.shared) < interval {
 		return
 	}

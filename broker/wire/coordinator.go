@@ -30,6 +30,8 @@ type coordinator struct {
 	cfg   Config       // with its defaults
 	tuned *tunedGroups // nil: no group has settings of its own
 
+	brokers *tunedBrokers // nil: the flags hold
+
 	shared *shareStore // what share groups know
 
 	mu        sync.Mutex

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The page for operators says which keys and versions are served, and which settings topics have. A row that is missing
+// The page for operators says which keys and versions are served, and which settings topics, groups and brokers have. A row that is missing
 // or wrong is printed as it should be.
 func TestDocumentedKeys(t *testing.T) {
 	raw, err := os.ReadFile("../../docs/kafka.md")
@@ -36,6 +36,11 @@ func TestDocumentedKeys(t *testing.T) {
 	for _, c := range topicConfigs() {
 		if !strings.Contains(page, "`"+c.name+"`") {
 			t.Errorf("docs/kafka.md lacks the topic setting %s", c.name)
+		}
+	}
+	for _, c := range tunableConfigs() {
+		if !strings.Contains(page, "`"+c.name+"`") {
+			t.Errorf("docs/kafka.md lacks the broker setting %s", c.name)
 		}
 	}
 	for _, c := range groupConfigs(Config{}.withDefaults()) {

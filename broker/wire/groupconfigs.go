@@ -25,7 +25,7 @@ const (
 	maxGroupNameBytes = 32 << 10
 )
 
-// groupConfig are the settings of one group of the newer protocol or of a share group; times in ms, 0 is the server's default. Its JSON is part
+// groupConfig are the settings of one group of the newer protocol or of a share group; times in ms, 0 is the server's default, -1 what Kafka calls 0. Its JSON is part
 // of the format of SettingsTopic: never change, add.
 type groupConfig struct {
 	Session    int64 `json:"session_ms,omitempty"`
@@ -57,6 +57,12 @@ func (c groupConfig) heartbeat(cfg Config) time.Duration {
 	return cfg.ConsumerHeartbeat
 }
 
+// assignment is the least time between two assignments; byDefault in ms.
+func (c groupConfig) assignment(byDefault int64) time.Duration {
+	def(&c.Assignment, byDefault)
+	return time.Duration(max(c.Assignment, 0)) * time.Millisecond
+}
+
 // check looks at what the settings are together.
 func (c groupConfig) check(cfg Config) error {
 	if c.session(cfg) <= c.heartbeat(cfg) {
@@ -70,17 +76,20 @@ func (c groupConfig) check(cfg Config) error {
 	return nil
 }
 
-// wholeNumber is a setting that is a whole number; 0 is the default.
-func wholeNumber(name, doc string, lo, hi, dflt int64, at func(*groupConfig) *int64) configOf[groupConfig] {
-	return configOf[groupConfig]{name, kmsg.ConfigTypeInt, doc,
-		func(c *groupConfig, v string) (err error) {
-			*at(c), err = parseLong(v, lo, hi)
+// wholeNumber is a setting that is a whole number; 0 leaves it open, and -1 is what Kafka calls 0.
+func wholeNumber[T any](name, doc string, lo, hi, dflt int64, at func(*T) *int64) configOf[T] {
+	return configOf[T]{name, kmsg.ConfigTypeInt, doc,
+		func(c *T, v string) error {
+			n, err := parseLong(v, lo, hi)
+			if *at(c) = n; n == 0 {
+				*at(c) = -1
+			}
 			return err
 		},
-		func(c *groupConfig) { *at(c) = 0 },
-		func(c groupConfig) (string, bool) {
+		func(c *T) { *at(c) = 0 },
+		func(c T) (string, bool) {
 			if n := *at(&c); n != 0 {
-				return strconv.FormatInt(n, 10), false
+				return strconv.FormatInt(max(n, 0), 10), false
 			}
 			return strconv.FormatInt(dflt, 10), true
 		}}

@@ -27,6 +27,7 @@ type memLog struct {
 	grown  chan struct{}
 	closed bool
 	fail   error // of Topics, when set
+	over   broker.TopicConfig
 
 	failMarker func(record.TopicPartition) error
 }
@@ -235,7 +236,7 @@ func (l *memLog) CreateTopic(_ context.Context, name string, cfg broker.TopicCon
 	if l.topics[name] != nil {
 		return broker.TopicInfo{}, broker.ErrTopicExists
 	}
-	t := &memTopic{info: broker.TopicInfo{Name: name, Config: cfg}}
+	t := &memTopic{info: broker.TopicInfo{Name: name, Config: cfg.Over(l.over), Own: cfg}}
 	_, _ = rand.Read(t.info.ID[:])
 	for range cfg.Partitions {
 		t.parts = append(t.parts, &memPart{})
@@ -435,7 +436,7 @@ func (l *memLog) CreatePartitions(_ context.Context, topic string, total int32) 
 	for int32(len(t.parts)) < total {
 		t.parts = append(t.parts, &memPart{})
 	}
-	t.info.Config.Partitions = total
+	t.info.Config.Partitions, t.info.Own.Partitions = total, total
 	return nil
 }
 
@@ -446,7 +447,19 @@ func (l *memLog) SetTopicConfig(_ context.Context, name string, cfg broker.Topic
 	if t == nil {
 		return broker.ErrUnknownTopic
 	}
-	t.info.Config = cfg
+	t.info.Own, t.info.Config = cfg, cfg.Over(l.over)
+	return nil
+}
+
+func (l *memLog) TopicDefaults() broker.TopicConfig { return broker.DefaultTopicConfig() }
+
+func (l *memLog) SetTopicDefaults(_ context.Context, cfg broker.TopicConfig) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over = cfg
+	for _, t := range l.topics {
+		t.info.Config = t.info.Own.Over(cfg)
+	}
 	return nil
 }
 

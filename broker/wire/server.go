@@ -37,6 +37,7 @@ type Server struct {
 	reading     *shareSessions
 	quotas      *quotas
 	tuned       *tunedGroups
+	brokers     *tunedBrokers // nil of a gateway
 	credentials *credentials
 	txns        *txnCoordinator     // nil when the Log takes no transactions
 	access      *access             // nil when everyone may do everything
@@ -148,7 +149,7 @@ func (s *Server) loadState(ctx context.Context) error {
 		return fmt.Errorf("load share groups: %w", err)
 	}
 	s.groups = newCoordinator(cfg, s.offsets, kept)
-	s.groups.tuned, s.groups.shared = s.tuned, s.shares
+	s.groups.tuned, s.groups.brokers, s.groups.shared = s.tuned, s.brokers, s.shares
 	if log, ok := cfg.Log.(broker.Transactor); ok {
 		s.txns = newTxnCoordinator(cfg, log, s.offsets, kept)
 		if err := s.txns.load(ctx); err != nil {
@@ -274,7 +275,7 @@ func (s *Server) admit(nc net.Conn, node int32) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	most, have := s.cfg.MaxConnections, len(s.conns)
+	most, have := s.maxConnections(), len(s.conns)
 	if s.guarded() && s.unproven >= s.cfg.MaxUnproven {
 		most, have = s.cfg.MaxUnproven, s.unproven // strangers must not take all the room
 	}

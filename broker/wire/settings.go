@@ -13,7 +13,7 @@ import (
 )
 
 // settings are what administrators set at this server and not at a topic: access rules, quotas, the credentials of
-// users and the settings of groups. Each is a record of SettingsTopic, its key the kind and the JSON of what is set, its value the JSON of what it is set to. A request
+// users and the settings of groups and brokers. Each is a record of SettingsTopic, its key the kind and the JSON of what is set, its value the JSON of what it is set to. A request
 // is one batch, so after a crash all of its changes are there or none.
 type settings struct {
 	topic *stateTopic
@@ -29,6 +29,7 @@ const (
 	settingQuota      = "quota"
 	settingCredential = "scram"
 	settingGroup      = "group"
+	settingBroker     = "broker"
 )
 
 func newSettings(log broker.Log) *settings {
@@ -72,10 +73,14 @@ func (s *Server) loadSettings(ctx context.Context, kept *held) error {
 	take, done := rules.replay()
 	s.quotas = newQuotas(st, kept, &held{limit: s.cfg.stateMemory() / 16})
 	s.tuned = newTunedGroups(st, kept)
+	s.brokers = newTunedBrokers(st, s.log, s.cfg.NodeID)
 	s.credentials = newCredentials(st, s.cfg.Users, kept)
 	kinds := map[string]func(what, value []byte) error{settingACL: take, settingQuota: s.quotas.replay, settingCredential: s.credentials.replay,
-		settingGroup: s.tuned.replay}
+		settingGroup: s.tuned.replay, settingBroker: s.brokers.replay}
 	if err := st.load(ctx, kinds); err != nil {
+		return err
+	}
+	if err := s.brokers.use(ctx); err != nil {
 		return err
 	}
 	for _, r := range done() {

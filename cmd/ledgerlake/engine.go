@@ -118,7 +118,7 @@ func openEngine(ctx context.Context, cfg engineConfig) (*engine, error) {
 	cfg.topic.Tiered = !cfg.noTiering
 	log, err := local.Open(ctx, local.Config{
 		Dir: filepath.Join(cfg.dir, "log"), FS: vfs.OS(), Durability: durability,
-		DefaultTopic: cfg.topic, RetentionInterval: cfg.retentionInterval, Logger: cfg.log,
+		DefaultTopic: cfg.topic, AwaitDefaults: true, RetentionInterval: cfg.retentionInterval, Logger: cfg.log,
 	})
 	if err != nil {
 		return nil, lockError(cfg.dir, fmt.Errorf("open the log of %s: %w", cfg.dir, err))
@@ -158,10 +158,7 @@ func openEngine(ctx context.Context, cfg engineConfig) (*engine, error) {
 
 func (e *engine) createTopics(ctx context.Context) error {
 	for _, spec := range e.cfg.topics {
-		c := e.cfg.topic
-		c.Tiered = !e.cfg.noTiering
-		c.Partitions = spec.partitions
-		if _, err := e.log.CreateTopic(ctx, spec.name, c); err != nil && !errors.Is(err, broker.ErrTopicExists) {
+		if _, err := e.log.CreateTopic(ctx, spec.name, broker.TopicConfig{Partitions: spec.partitions}); err != nil && !errors.Is(err, broker.ErrTopicExists) {
 			return fmt.Errorf("create topic %s: %w", spec.name, err)
 		}
 	}

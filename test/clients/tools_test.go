@@ -85,12 +85,24 @@ func TestGroupTools(t *testing.T) {
 	}
 }
 
-// Settings of topics, credentials of users and quotas of clients are set and shown.
+// Settings of topics and brokers, credentials of users and quotas of clients are set and shown.
 func TestConfigTools(t *testing.T) {
 	at := operators(t)
 	configs := func(args ...string) string { t.Helper(); return tool(t, "ConfigCommand", append(at, args...)...) }
 	configs("--alter", "--entity-type", "topics", "--entity-name", "ops", "--add-config", "retention.ms=86400000")
 	want(t, "configs of a topic", configs("--describe", "--entity-type", "topics", "--entity-name", "ops"), `retention.ms=86400000`)
+	broker := []string{"--entity-type", "brokers", "--entity-name", "0"}
+	configs(append(broker, "--alter", "--add-config", "log.retention.ms=7200000,log.segment.bytes=2097152")...)
+	configs("--alter", "--entity-type", "brokers", "--entity-default", "--add-config", "log.retention.ms=10800000,log.cleanup.policy=[compact,delete]")
+	want(t, "configs of a broker", configs(append(broker, "--describe")...), `log.segment.bytes=2097152 `,
+		`log.retention.ms=7200000 .*\{DYNAMIC_BROKER_CONFIG:log.retention.ms=7200000, DYNAMIC_DEFAULT_BROKER_CONFIG:log.retention.ms=10800000, DEFAULT_CONFIG:log.retention.ms=-1\}`)
+	want(t, "configs of all brokers", configs("--describe", "--entity-type", "brokers", "--entity-default"), `log.retention.ms=10800000 `, `log.cleanup.policy=compact,delete `)
+	want(t, "configs of a topic", configs("--describe", "--all", "--entity-type", "topics", "--entity-name", "ops"), `cleanup.policy=compact,delete `, `segment.bytes=2097152 `,
+		`retention.ms=86400000 .*\{DYNAMIC_TOPIC_CONFIG:retention.ms=86400000, DYNAMIC_BROKER_CONFIG:log.retention.ms=7200000, `)
+	configs(append(broker, "--alter", "--delete-config", "log.retention.ms,log.segment.bytes")...)
+	if out := configs(append(broker, "--describe", "--all")...); strings.Contains(out, "7200000") || !strings.Contains(out, "log.retention.ms=10800000 ") {
+		t.Errorf("what was deleted of a broker: %s", out)
+	}
 	configs("--alter", "--entity-type", "users", "--entity-name", "ann", "--add-config", "SCRAM-SHA-256=[iterations=4096,password=secret],SCRAM-SHA-512=[password=secret]")
 	want(t, "configs of a user", configs("--describe", "--entity-type", "users", "--entity-name", "ann"), `SCRAM-SHA-256=iterations=4096`, `SCRAM-SHA-512=iterations=4096`)
 	configs("--alter", "--entity-type", "clients", "--entity-name", "greedy", "--add-config", "producer_byte_rate=1000000")
