@@ -34,7 +34,7 @@ func (m *Mem) Crash(rng *rand.Rand, mode CrashMode) *Mem {
 			setName(names, k, op.nodes[i])
 		}
 	}
-	out := &Mem{live: map[string]*node{}, locks: map[string]bool{}}
+	out := &Mem{live: map[string]*node{}, locks: map[string]bool{}, size: m.size}
 	clones := map[*node]*node{}
 	// Parents come before children, and a name whose parent is lost is lost too. Sorted: the order decides
 	// what rng gives to which file, and a seed must repeat.

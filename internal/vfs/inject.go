@@ -30,6 +30,7 @@ const (
 	OpReadDir     Op = "readdir"
 	OpStat        Op = "stat"
 	OpLock        Op = "lock"
+	OpSpace       Op = "space"
 )
 
 // ErrNoSpace is what a full disk answers.
@@ -112,7 +113,7 @@ func (i *Inject) Fired() int {
 
 func (o Op) mutates() bool {
 	switch o {
-	case OpOpen, OpRead, OpReadDir, OpStat, OpLock:
+	case OpOpen, OpRead, OpReadDir, OpStat, OpLock, OpSpace:
 		return false
 	}
 	return true
@@ -252,6 +253,14 @@ func (i *Inject) SyncDir(name string) error {
 		return err
 	}
 	return i.fs.SyncDir(name)
+}
+
+// Space says what is left.
+func (i *Inject) Space(name string) (Space, error) {
+	if err := i.check(OpSpace, name); err != nil {
+		return Space{}, err
+	}
+	return i.fs.Space(name)
 }
 
 // Lock takes a lock.

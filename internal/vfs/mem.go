@@ -21,6 +21,7 @@ type Mem struct {
 	durable map[string]*node
 	pending []nameOp // since the last SyncDir of their directories, oldest first
 	locks   map[string]bool
+	size    int64 // of all files together, at most; 0: no limit
 }
 
 var _ FS = (*Mem)(nil)
@@ -55,6 +56,47 @@ func NewMem() *Mem {
 }
 
 func pathError(op, name string, err error) error { return &fs.PathError{Op: op, Path: name, Err: err} }
+
+// boundless is the size that a Mem without a limit has.
+const boundless = 1 << 50
+
+// Limit makes it a disk of so many bytes: files take what they are long. Writes get as far as they can, and then ErrNoSpace. A
+// crash keeps the limit.
+func (m *Mem) Limit(size int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.size = size
+}
+
+// Space says what is left.
+func (m *Mem) Space(string) (Space, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.size == 0 {
+		return Space{Total: boundless, Free: boundless}, nil
+	}
+	return Space{Total: m.size, Free: m.free()}, nil
+}
+
+func (m *Mem) free() int64 {
+	free, seen := m.size, map[*node]bool{}
+	for _, n := range m.live {
+		if !seen[n] {
+			seen[n] = true
+			free -= int64(len(n.data))
+		}
+	}
+	return max(free, 0)
+}
+
+// fit gives how far a file may grow, at most to end.
+func (m *Mem) fit(n *node, end int64) int64 {
+	size := int64(len(n.data))
+	if m.size == 0 || end <= size {
+		return end
+	}
+	return min(end, size+m.free())
+}
 
 // apply changes names and remembers that this is not durable yet.
 func (m *Mem) apply(names []string, nodes []*node) {

@@ -107,6 +107,13 @@ func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, pathError("write", f.name, errors.New("negative offset"))
 	}
+	if end := off + int64(len(p)); f.m.fit(f.n, end) < end {
+		fits := int(max(f.m.fit(f.n, end)-off, 0))
+		if fits > 0 {
+			f.n.write(p[:fits], off)
+		}
+		return fits, pathError("write", f.name, ErrNoSpace)
+	}
 	f.n.write(p, off)
 	return len(p), nil
 }
@@ -132,6 +139,9 @@ func (f *memFile) Preallocate(size int64) error {
 	defer f.m.mu.Unlock()
 	if err := f.check("preallocate", true); err != nil {
 		return err
+	}
+	if f.m.fit(f.n, size) < size {
+		return pathError("preallocate", f.name, ErrNoSpace)
 	}
 	if size > int64(len(f.n.data)) {
 		f.n.truncate(size)

@@ -6,6 +6,26 @@ import (
 	"syscall"
 )
 
+// Space is statfs. Whoever writes takes what it reserves, also before its pages have blocks on the disk.
+func (osFS) Space(name string) (Space, error) {
+	var st syscall.Statfs_t
+	for {
+		err := syscall.Statfs(name, &st)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil {
+			return Space{}, &os.PathError{Op: "statfs", Path: name, Err: err}
+		}
+		break
+	}
+	if st.Blocks == 0 { // of a file system that counts nothing
+		return Space{}, &os.PathError{Op: "statfs", Path: name, Err: errors.ErrUnsupported}
+	}
+	block := int64(st.Bsize)
+	return Space{Total: int64(st.Blocks) * block, Free: int64(st.Bavail) * block}, nil
+}
+
 // SyncData is fdatasync: it does not wait for times and other metadata that reading does not need.
 func (f osFile) SyncData() error {
 	var err error
@@ -28,22 +48,27 @@ const syncRange = 0x1 | 0x2 | 0x4
 // once for a descriptor, by the piece then and not by the fdatasync behind it.
 func (f osFile) SyncPaced() error {
 	size, err := f.Size()
-	for at := int64(0); err == nil && at < size; at += pacedBytes {
-		for {
-			err = syscall.SyncFileRange(int(f.Fd()), at, pacedBytes, syncRange)
-			if !errors.Is(err, syscall.EINTR) {
-				break
-			}
-		}
-		if errors.Is(err, syscall.ENOSYS) || errors.Is(err, syscall.ESPIPE) {
-			return f.SyncData()
-		}
-		err = os.NewSyscallError("sync_file_range", err)
-	}
 	if err != nil {
 		return err
 	}
-	return f.SyncData()
+	return paced(size, func(at int64) error { return syscall.SyncFileRange(int(f.Fd()), at, pacedBytes, syncRange) }, f.SyncData)
+}
+
+// paced does each piece and then the whole, or at once the whole where there are no pieces to be had.
+func paced(size int64, piece func(at int64) error, whole func() error) error {
+	for at := int64(0); at < size; at += pacedBytes {
+		err := piece(at)
+		for errors.Is(err, syscall.EINTR) {
+			err = piece(at)
+		}
+		if errors.Is(err, syscall.ENOSYS) || errors.Is(err, syscall.ESPIPE) {
+			break
+		}
+		if err != nil {
+			return os.NewSyscallError("sync_file_range", err)
+		}
+	}
+	return whole()
 }
 
 // Preallocate is fallocate, or a plain truncate on file systems that have none.

@@ -2,6 +2,11 @@
 
 package vfs
 
+import "errors"
+
+// Space is for Linux alone.
+func (osFS) Space(string) (Space, error) { return Space{}, errors.ErrUnsupported }
+
 // SyncData is a full sync where there is no fdatasync.
 func (f osFile) SyncData() error { return f.Sync() }
 

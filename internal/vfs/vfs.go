@@ -53,10 +53,16 @@ type FS interface {
 	ReadDir(name string) ([]fs.DirEntry, error) // sorted by name
 	Stat(name string) (fs.FileInfo, error)
 	SyncDir(name string) error
+	// Space says how large the file system is that a name is in, and what is left of it for this process. What was written and
+	// is not on the disk yet counts as taken. errors.ErrUnsupported where nobody knows.
+	Space(name string) (Space, error)
 	// Lock takes the exclusive lock of a file, made when missing; ErrLocked when it is held. Close of the
 	// result, or the end of the process, gives it back.
 	Lock(name string) (io.Closer, error)
 }
+
+// Space is that of a file system, in bytes.
+type Space struct{ Total, Free int64 }
 
 // ReadFile reads a whole file.
 func ReadFile(fsys FS, name string) ([]byte, error) {

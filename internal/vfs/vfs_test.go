@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"path"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -109,6 +110,13 @@ func TestFS(t *testing.T) {
 			if st, err := c.fs.Stat(p("a/y")); err != nil || st.Size() != 3 || st.IsDir() {
 				t.Errorf("stat %v %v", st, err)
 			}
+			if s, err := c.fs.Space(p("a")); errors.Is(err, errors.ErrUnsupported) {
+				if runtime.GOOS == "linux" {
+					t.Error(err)
+				}
+			} else if err != nil || s.Free < 0 || s.Free > s.Total || s.Total < 1<<20 {
+				t.Errorf("space %+v %v", s, err)
+			}
 			lock, err := c.fs.Lock(p("lock"))
 			must(t, err)
 			if _, err := c.fs.Lock(p("lock")); !errors.Is(err, ErrLocked) {
@@ -180,6 +188,57 @@ func TestCrashKeeps(t *testing.T) {
 		if !seen["true"] || !seen["false"] {
 			t.Errorf("%s: always the same: %v", k, seen)
 		}
+	}
+}
+
+// TestLimit: a disk takes what it has room for, and a crash keeps its size.
+func TestLimit(t *testing.T) {
+	m := NewMem()
+	free := func(want int64) {
+		t.Helper()
+		if s, err := m.Space("/"); err != nil || s.Total != 1000 || s.Free != want {
+			t.Errorf("space %+v %v, want %d free", s, err, want)
+		}
+	}
+	m.Limit(1000)
+	f, g := create(t, m, "/f"), create(t, m, "/g")
+	must(t, f.Preallocate(600))
+	write(t, f, strings.Repeat("f", 600), 0) // takes no more
+	free(400)
+	must(t, m.Link("/f", "/link"))
+	free(400)
+	if err := g.Preallocate(401); !errors.Is(err, ErrNoSpace) {
+		t.Errorf("preallocate: %v", err)
+	}
+	if n, err := g.Write([]byte(strings.Repeat("g", 500))); n != 400 || !errors.Is(err, ErrNoSpace) {
+		t.Errorf("write: %d %v", n, err)
+	}
+	if n, err := f.WriteAt([]byte("ff"), 599); n != 1 || !errors.Is(err, ErrNoSpace) {
+		t.Errorf("write over the end: %d %v", n, err)
+	}
+	if n, err := f.WriteAt([]byte("ff"), 700); n != 0 || !errors.Is(err, ErrNoSpace) {
+		t.Errorf("write behind the end: %d %v", n, err)
+	}
+	free(0)
+	must(t, errors.Join(g.Truncate(100), g.Sync(), m.SyncDir("/")))
+	free(300)
+	must(t, m.Remove("/f"))
+	free(300)
+	m = m.Crash(nil, KeepAll)
+	free(300)
+	must(t, m.Remove("/link"))
+	free(900)
+	if s, err := NewMem().Space("/"); err != nil || s.Free != s.Total {
+		t.Errorf("without a limit: %+v %v", s, err)
+	}
+	i := NewInject(m)
+	i.Fail(Rule{Op: AnyOp, K: 1, Err: syscall.EIO, Forever: true})
+	if s, err := i.Space("/"); err != nil || s.Free != 900 || i.Count(AnyOp) != 0 { // it changes nothing
+		t.Errorf("%+v %v", s, err)
+	}
+	i.Fail(Rule{Op: OpSpace, K: 1, Err: syscall.EIO})
+	if _, err := i.Space("/"); !errors.Is(err, syscall.EIO) || i.Count(OpSpace) != 2 {
+		t.Errorf("%v", err)
 	}
 }
 
