@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/ledgerlake/ledgerlake/decode"
+	"github.com/ledgerlake/ledgerlake/objstore"
 	"github.com/ledgerlake/ledgerlake/objstore/mem"
 )
 
@@ -82,26 +83,74 @@ func decodedBefore(t *testing.T, workers int, more int64) (first int64) {
 	return first
 }
 
+// brokenFiles is a store whose data files fail: as they are made, in the middle of an encoding, or as they are closed.
+type brokenFiles struct {
+	objstore.Store
+	at   string
+	left atomic.Int64 // so many times
+	made atomic.Int64
+}
+
+func (b *brokenFiles) fail(at string) error {
+	if at == b.at && b.left.Add(-1) >= 0 {
+		return errors.New("no place for a file")
+	}
+	return nil
+}
+
+func (b *brokenFiles) Create(ctx context.Context, key string) (objstore.Writer, error) {
+	if !strings.HasSuffix(key, ".parquet") {
+		return b.Store.Create(ctx, key)
+	}
+	b.made.Add(1)
+	if err := b.fail("create"); err != nil {
+		return nil, err
+	}
+	w, err := b.Store.Create(ctx, key)
+	return &brokenFile{Writer: w, of: b}, err
+}
+
+type brokenFile struct {
+	objstore.Writer
+	of    *brokenFiles
+	wrote int
+}
+
+func (f *brokenFile) Write(p []byte) (int, error) {
+	if f.wrote++; f.wrote == 2 {
+		if err := f.of.fail("write"); err != nil {
+			return 0, err
+		}
+	}
+	return f.Writer.Write(p)
+}
+
+func (f *brokenFile) Close() error {
+	if err := f.of.fail("close"); err != nil {
+		return errors.Join(err, f.Abort())
+	}
+	return f.Writer.Close()
+}
+
 // I1, I3: what an encoder could not write is in no commit, and is written by the next try; whatever was encoded beside it.
 func TestEncodingBesideFails(t *testing.T) {
 	for name, partitions := range map[string]int{"beside": 1, "in turn": 2} {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t, partitions)
-			r.cfg.MaxRows = besideRows / 4 // cuts while an encoding is under way
-			r.fill(besideRows, 500)
-			var tries atomic.Int64
-			r.onDataFile(func() error {
-				if tries.Add(1) <= 3 {
-					return errors.New("no place for a file")
+		for _, at := range []string{"create", "write", "close"} {
+			t.Run(name+"/"+at, func(t *testing.T) {
+				r := newRig(t, partitions)
+				r.cfg.MaxRows = besideRows / 4 // cuts while an encoding is under way
+				r.cfg.RowGroupRows = 5000      // less than is encoded at a time
+				r.fill(besideRows, 500)
+				files := &brokenFiles{Store: r.store, at: at}
+				files.left.Store(3)
+				r.through = files
+				r.mustRun()
+				if files.left.Load() >= 0 || files.made.Load() < 4 {
+					t.Errorf("%d files, %d failures left", files.made.Load(), files.left.Load())
 				}
-				return nil
+				r.check()
 			})
-			r.mustRun()
-			if tries.Load() < 4 {
-				t.Errorf("%d tries", tries.Load())
-			}
-			r.check()
-		})
+		}
 	}
 }
 

@@ -30,6 +30,7 @@ type rig struct {
 	t           testing.TB
 	log         *fakeLog
 	store, dead *mem.Store
+	through     objstore.Store // over store; nil: store itself
 	cfg         tiering.Config // changed by tests before open
 }
 
@@ -68,7 +69,11 @@ func (r *rig) open() (*tiering.Tierer, func()) {
 	r.t.Helper()
 	conf := tableConfig()
 	conf.Topic = r.cfg.Topic
-	tab, err := table.Open(r.t.Context(), r.store, conf)
+	store := objstore.Store(r.store)
+	if r.through != nil {
+		store = r.through
+	}
+	tab, err := table.Open(r.t.Context(), store, conf)
 	if err != nil {
 		r.t.Fatal(err)
 	}
