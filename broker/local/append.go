@@ -93,7 +93,7 @@ func (l *Log) put(ctx context.Context, p *partition, in *admitted) (broker.Appen
 	return l.appendGroup(ctx, p, in)
 }
 
-// prepareLocked gives the batch its offset, or finds that it is a retry.
+// prepareLocked gives the batch its offset, or finds that it is a retry. What it claims of the disk is for the caller to settle.
 func (p *partition) prepareLocked(batch []byte, h *record.BatchHeader) (*produced, error) {
 	if p.deleted {
 		return nil, fmt.Errorf("%s: %w", p.tp(), broker.ErrUnknownTopic)
@@ -109,7 +109,11 @@ func (p *partition) prepareLocked(batch []byte, h *record.BatchHeader) (*produce
 			return first, err
 		}
 	}
+	if err := p.claimLocked(batch, h); err != nil {
+		return nil, fmt.Errorf("append to %s: %w", p.tp(), err)
+	}
 	if err := p.readyLocked(); err != nil {
+		p.log.room.settle(p.log.cost(batch))
 		return nil, fmt.Errorf("append to %s: %w: %w", p.tp(), broker.ErrStorage, err)
 	}
 	h.BaseOffset, h.LeaderEpoch = p.next, 0
@@ -143,7 +147,9 @@ func (l *Log) appendNow(p *partition, batch []byte, h record.BatchHeader) (broke
 		}
 		return p.resultLocked(h, first), nil
 	}
-	if err := p.writeLocked(batch, h); err != nil {
+	err = p.writeLocked(batch, h)
+	l.room.settle(l.cost(batch))
+	if err != nil {
 		return broker.AppendResult{}, fmt.Errorf("append to %s: %w: %w", p.tp(), broker.ErrStorage, err)
 	}
 	p.noteProducerLocked(h, batch, l.cfg.Clock().UnixMilli())
@@ -194,6 +200,9 @@ func (p *partition) queue(batch []byte, h record.BatchHeader, weight int64, then
 	res := p.resultLocked(h, first)
 	e := &entry{p: p, then: func(err error) {
 		l.budget.Release(weight)
+		if first == nil {
+			l.room.settle(l.cost(batch))
+		}
 		switch {
 		case err != nil:
 			then(broker.AppendResult{}, fmt.Errorf("append to %s: %w", p.tp(), err))
@@ -210,6 +219,9 @@ func (p *partition) queue(batch []byte, h record.BatchHeader, weight int64, then
 		e.kind, e.offset, e.batch, e.h = FrameBatch, h.BaseOffset, batch, h
 	}
 	if err := l.queue.push(e); err != nil {
+		if first == nil {
+			l.room.settle(l.cost(batch))
+		}
 		return err
 	}
 	if first == nil {

@@ -173,6 +173,7 @@ func (l *Log) checkpointLocked() error {
 		l.spoil(snap)
 		return fmt.Errorf("checkpoint: %w", err)
 	}
+	l.room.look()
 	return nil
 }
 
@@ -204,7 +205,11 @@ func (l *Log) spoil(snap *snapshot) {
 // finish syncs what the snapshot relies on, writes it, and removes what it makes superfluous.
 func (l *Log) finish(snap *snapshot) error {
 	for _, job := range snap.sync {
-		if err := job.flush(); err != nil && !job.p.isDeleted() {
+		err := job.flush()
+		if l.madeRoom(err) {
+			err = job.flush()
+		}
+		if err != nil && !job.p.isDeleted() {
 			return err
 		}
 	}
@@ -290,9 +295,14 @@ func (p *partition) isDeleted() bool {
 	return p.deleted
 }
 
-// flush writes the indexes of the active segment: one partition at a time, and not with the snapshot, for which all wait.
-// They may tell of more than the snapshot does.
+// flush writes the indexes: one partition at a time, and not with the snapshot, for which all wait. Those of the active segment
+// may tell of more than the snapshot does. What cannot be written now, on a full disk, the next checkpoint writes.
 func (j *syncJob) flush() error {
+	for _, s := range j.sealed {
+		if err := s.w.FlushIndex(); err != nil {
+			return err
+		}
+	}
 	if j.active == nil {
 		return nil
 	}
@@ -345,7 +355,7 @@ func (l *Log) writeCheckpoint(state *checkpointState) error {
 		return fmt.Errorf("write checkpoint: %w", err)
 	}
 	head := fmt.Sprintf("%s %d %08x %d\n", checkpointMagic, checkpointVersion, crc32.Checksum(body, castagnoli()), len(body))
-	if err := vfs.WriteFileAtomic(l.fs, l.cfg.Dir, checkpointFile, append([]byte(head), body...)); err != nil {
+	if err := l.replaceFile(checkpointFile, append([]byte(head), body...)); err != nil {
 		return fmt.Errorf("write checkpoint: %w: %w", broker.ErrStorage, err)
 	}
 	return nil
@@ -395,7 +405,8 @@ func (l *Log) dropJournals(before uint64) error {
 	}
 	for _, seq := range seqs {
 		if seq < before && !slices.Contains(stay, seq) {
-			if err := l.fs.Remove(journalName(l.journalDir, seq)); err != nil {
+			err := l.fs.Remove(journalName(l.journalDir, seq))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) { // one that was given back meanwhile
 				return fmt.Errorf("drop journal: %w", err)
 			}
 		}

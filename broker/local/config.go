@@ -51,6 +51,7 @@ type Config struct {
 	ProducerExpiry    time.Duration // an idle idempotent producer is forgotten; default 24 h
 	MaxProducers      int           // idempotent producers that all partitions remember, longest idle ones go; default 250000
 	MaxTimestampAhead time.Duration // how far a timestamp may lie ahead of Clock; default 1 h, negative: no limit
+	DiskReserve       int64         // appends leave so much of the disk free; default 256 MiB or a tenth of a small disk, negative: none. See doc.go
 	OpenSegments      int           // sealed segments whose files may stay open; default 256
 	MaxBatchMemory    int           // largest decompressed batch; default 128 MiB
 	ValidateMemory    int64         // what checking compressed batches holds, all together; default 256 MiB

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -95,4 +97,235 @@ func TestRetentionOnAFullDisk(t *testing.T) {
 			mustClose(t, l)
 		})
 	}
+}
+
+// fullAt makes a disk full now: what is preallocated has its place.
+func fullAt(t *testing.T, mem *vfs.Mem) {
+	t.Helper()
+	mem.Limit(1 << 30)
+	s, err := mem.Space("/log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mem.Limit(s.Total - s.Free)
+}
+
+// TestSparesMakeRoom: on a full disk spare journal files are given back, and what failed is tried once more; only then the log
+// fails or refuses (I1, I2).
+func TestSparesMakeRoom(t *testing.T) {
+	appends := func(t *testing.T, l *Log) { fill(t, l, tp("t", 0), 1) }
+	for _, c := range []struct {
+		name string
+		rule vfs.Rule // fails for ever before the disk is full
+		do   func(*testing.T, *Log)
+	}{
+		{"segment", vfs.Rule{}, appends},
+		{"checkpoint and indexes", vfs.Rule{}, mustCheckpoint},
+		{"topics", vfs.Rule{}, func(t *testing.T, l *Log) { mustCreate(t, l, "u", broker.TopicConfig{}) }},
+		{"producer ids", vfs.Rule{}, func(t *testing.T, l *Log) {
+			if _, _, err := l.InitProducerID(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"journal file", vfs.Rule{Op: vfs.OpRename, Pattern: "*.wal"}, func(t *testing.T, l *Log) { // one spare is of no use
+			if err := l.journal.rotate(); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"journal behind its size", vfs.Rule{}, func(t *testing.T, l *Log) {
+			pos := l.journal.pos
+			l.journal.pos, l.journal.synced = l.journal.bytes, l.journal.bytes
+			l.journal.add(Frame{Kind: FrameHold})
+			if err := errors.Join(l.journal.flush(), l.journal.file.Truncate(l.journal.bytes)); err != nil {
+				t.Fatal(err)
+			}
+			l.journal.pos, l.journal.synced = pos, pos // as if nothing had been
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			mem := vfs.NewMem()
+			inject := vfs.NewInject(mem)
+			l := spareLog(t, inject)
+			fill(t, l, tp("t", 0), 1) // something for a checkpoint
+			if c.rule.Op != "" {
+				c.rule.K, c.rule.Forever, c.rule.Err = 1, true, syscall.EIO
+				inject.Fail(c.rule)
+			}
+			fullAt(t, mem)
+			before := len(journals(t, mem))
+			c.do(t, l)
+			if n := len(journals(t, mem)); n >= before {
+				t.Errorf("%d journal files, before %d", n, before)
+			}
+			inject.Heal()
+			fill(t, l, tp("t", 0), 1)
+			after := mem.Crash(nil, vfs.KeepNothing)
+			mustClose(t, l)
+			l = mustOpen(t, smallConfig(after))
+			want := record.Offset(22)
+			if c.name == "segment" {
+				want++
+			}
+			if _, b := mustRead(t, l, tp("t", 0)); b.End != want {
+				t.Errorf("%v, want %d", b, want)
+			}
+			mustClose(t, l)
+		})
+	}
+}
+
+// TestFullForAMoment fails each write and each making of a file in turn, once, because the disk is full: nothing fails that
+// a user sees, as room may be there a moment later.
+func TestFullForAMoment(t *testing.T) {
+	for _, d := range []Durability{DurabilityGroup, DurabilityNone} {
+		for _, op := range []vfs.Op{vfs.OpWrite, vfs.OpCreate, vfs.OpPreallocate} {
+			t.Run(fmt.Sprintf("%s/%s", d, op), func(t *testing.T) {
+				for k := 1; ; k++ {
+					mem := vfs.NewMem()
+					inject := vfs.NewInject(mem)
+					inject.Fail(vfs.Rule{Op: op, K: k, Err: vfs.ErrNoSpace, Short: k * 7 % 200})
+					acked, err := session(t, inject, d)
+					if inject.Fired() == 0 {
+						if k < 3 {
+							t.Fatalf("only %d operations", k)
+						}
+						break
+					}
+					if err != nil || len(acked) != 12 {
+						t.Fatalf("operation %d: %d appends, %v", k, len(acked), err)
+					}
+					l := mustOpen(t, smallConfig(mem))
+					got, _ := mustRead(t, l, tp("t", 0))
+					for o, v := range acked {
+						if got[o] != v { // I1
+							t.Fatalf("operation %d: offset %d: %.20q, want %.20q", k, o, got[o], v)
+						}
+					}
+					mustClose(t, l)
+				}
+			})
+		}
+	}
+}
+
+// TestCrashWhileGivingBack cuts the power at each operation of a log that gives its spares back and goes on (I1).
+func TestCrashWhileGivingBack(t *testing.T) {
+	for _, mode := range []vfs.CrashMode{vfs.KeepNothing, vfs.KeepSome, vfs.KeepAll} {
+		removed := 0
+		for k := 0; ; k++ {
+			rng := rand.New(rand.NewPCG(uint64(k), uint64(mode)))
+			mem := vfs.NewMem()
+			inject := vfs.NewInject(mem)
+			l := spareLog(t, inject)
+			fullAt(t, mem)
+			var mu sync.Mutex
+			var after *vfs.Mem
+			seen, acked, was := 0, 20, 0
+			inject.Observe(func(op vfs.Op, name string) {
+				mu.Lock()
+				defer mu.Unlock()
+				if seen++; seen > k && after == nil {
+					after, was = mem.Crash(rng, mode), acked
+					if op == vfs.OpRemove && path.Ext(name) == journalSuffix {
+						removed++
+					}
+				}
+			})
+			for range 9 {
+				fill(t, l, tp("t", 0), 1)
+				mu.Lock()
+				acked++
+				mu.Unlock()
+			}
+			inject.Observe(nil)
+			mustClose(t, l)
+			if after == nil {
+				break
+			}
+			if found, err := CheckDir(t.Context(), after, "/log"); err != nil || len(found) > 0 {
+				t.Fatalf("operation %d: check: %v %v", k, found, err)
+			}
+			l = mustOpen(t, smallConfig(after))                                               // the disk is as full
+			if _, b := mustRead(t, l, tp("t", 0)); int(b.End) != was && int(b.End) != was+1 { // one was not answered yet
+				t.Fatalf("operation %d: %v, acknowledged %d", k, b, was)
+			}
+			for _, seq := range journals(t, after) {
+				if seq < 4 {
+					t.Errorf("operation %d: spare %d is still there", k, seq)
+				}
+			}
+			mustClose(t, l)
+		}
+		if removed < 3 {
+			t.Errorf("only %d crashes while spares were removed", removed)
+		}
+	}
+}
+
+// TestNoRoomForIndexes: a checkpoint that cannot write the indexes of its segments, sealed ones too, is tried again later; the
+// log goes on meanwhile.
+func TestNoRoomForIndexes(t *testing.T) {
+	for _, d := range []Durability{DurabilityGroup, DurabilityNone} {
+		for _, files := range []string{"*.index", "*.timeindex", "*.txnindex"} {
+			for _, op := range []vfs.Op{vfs.OpCreate, vfs.OpWrite} {
+				t.Run(fmt.Sprint(d, files, op), func(t *testing.T) {
+					mem := vfs.NewMem()
+					inject := vfs.NewInject(mem)
+					cfg := smallConfig(inject)
+					cfg.Durability, cfg.CheckpointBytes = d, 1<<30
+					l := mustOpen(t, cfg)
+					mustCreate(t, l, "t", broker.TopicConfig{})
+					mustAppend(t, l, tp("t", 0), txnBatch(t, 1, 0, 0, "aborted"))
+					if _, err := l.AppendMarker(t.Context(), tp("t", 0), broker.TxnMarker{ProducerID: 1}); err != nil {
+						t.Fatal(err)
+					}
+					fill(t, l, tp("t", 0), 10)
+					inject.Fail(vfs.Rule{Op: op, Pattern: files, K: 1, Forever: true, Err: vfs.ErrNoSpace})
+					if err := l.Checkpoint(); !errors.Is(err, vfs.ErrNoSpace) || l.failure() != nil {
+						t.Fatalf("checkpoint: %v; failed: %v", err, l.failure())
+					}
+					fill(t, l, tp("t", 0), 1)
+					inject.Heal()
+					mustCheckpoint(t, l)
+					after := mem.Crash(nil, vfs.KeepNothing) // the checkpoint has made all durable, also without a journal
+					mustClose(t, l)
+					l = mustOpen(t, smallConfig(after))
+					if seen, _, err := readCommitted(l, tp("t", 0), 0, 5000); err != nil || len(seen) != 11 {
+						t.Errorf("%d records, %v", len(seen), err)
+					}
+					mustClose(t, l)
+					if found, err := CheckDir(t.Context(), after, "/log"); err != nil || len(found) > 0 {
+						t.Errorf("check: %v %v", found, err)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestFullForGood: without room a log fails in the middle of a segment's write; what it has acknowledged can be read, and is
+// there when it is opened again with room (I1, I2).
+func TestFullForGood(t *testing.T) {
+	mem := vfs.NewMem()
+	cfg := smallConfig(mem)
+	cfg.CheckpointBytes, cfg.DiskReserve = 1<<30, -1
+	l := mustOpen(t, cfg)
+	mustCreate(t, l, "t", broker.TopicConfig{})
+	fill(t, l, tp("t", 0), 1) // no spares
+	fullAt(t, mem)
+	_, err := appendEither(t, l, tp("t", 0), batchOf(t, "lost or not"))
+	if !errors.Is(err, broker.ErrStorage) || l.failure() == nil {
+		t.Fatalf("append: %v, failed: %v", err, l.failure())
+	}
+	if _, b := mustRead(t, l, tp("t", 0)); b.End != 1 {
+		t.Errorf("%v", b)
+	}
+	mustClose(t, l)
+	mem.Limit(0)
+	l = mustOpen(t, cfg)
+	if _, b := mustRead(t, l, tp("t", 0)); b.End < 1 || b.End > 2 {
+		t.Errorf("%v", b)
+	}
+	fill(t, l, tp("t", 0), 1)
+	mustClose(t, l)
 }

@@ -34,5 +34,13 @@
 // more. What the disk then holds of the failed group is unknown, so the log does not try to go on; Open
 // recovers it. A checkpoint that fails for other reasons, such as a full disk, is tried again later.
 //
+// So that a disk which fills is not such a failure, appends leave a reserve of it free (Config.DiskReserve): below that they
+// get broker.ErrStorage, before they have an offset, until there is a quarter of the reserve more than it. Reads, marks,
+// checkpoints and retention go on; internal topics, the ends of transactions and compaction while half of the reserve is
+// there. The disk is asked for each 16 MiB, after what makes room, and once a second. Who fills the reserve faster than that
+// by other means, or has a quota of its own that the file system does not tell (a user's), is not seen; nor is anything on
+// systems other than Linux. A write that meets a full disk all the same is tried once more when the journal files that wait
+// to be used again are given back.
+//
 // DeleteRecords is an order of a client and is followed even beyond a hold; retention never is (I6).
 package local

@@ -75,7 +75,7 @@ func session(t *testing.T, fsys vfs.FS, d Durability) (acked map[record.Offset]s
 func TestInject(t *testing.T) {
 	for _, d := range []Durability{DurabilityGroup, DurabilityNone} {
 		for _, rule := range []vfs.Rule{
-			{Err: syscall.EIO}, {Err: vfs.ErrNoSpace, Forever: true}, {Err: vfs.ErrNoSpace, Op: vfs.OpWrite, Short: 100},
+			{Err: syscall.EIO}, {Err: vfs.ErrNoSpace, Forever: true}, {Err: vfs.ErrNoSpace, Op: vfs.OpWrite, Short: 100, Forever: true},
 			{Err: syscall.EIO, Op: vfs.OpSync, Pattern: "*.wal", Forever: true},
 		} {
 			t.Run(fmt.Sprintf("%s/%s%s/forever=%v", d, rule.Op, rule.Pattern, rule.Forever), func(t *testing.T) {

@@ -3,6 +3,7 @@ package local
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
@@ -25,7 +26,7 @@ var zeros [aheadBytes]byte
 // errNoFile means that the next journal file could not be made. Nothing has changed: the present file goes on.
 var errNoFile = errors.New("no new journal file")
 
-// journal writes frames. Only the committer uses it, and after an error other than errNoFile nobody does.
+// journal writes frames. Only the committer uses it, but for its spares, and after an error other than errNoFile nobody does.
 type journal struct {
 	fs     vfs.FS
 	dir    string
@@ -40,6 +41,7 @@ type journal struct {
 	buf    []byte // frames that wait to be written
 	err    error  // of a write before flush
 	spares spares
+	giving sync.Mutex // spares go back; only the spares' own lock is taken under it
 }
 
 // madeFile has a durable header and no frames.
@@ -69,6 +71,14 @@ func (j *journal) begin(f *madeFile) {
 
 // make makes a file durable under its name, so that frames in it can be relied on: from a spare where there is one.
 func (j *journal) make(seq uint64) (*madeFile, error) {
+	m, err := j.tryMake(seq)
+	if j.madeRoom(err) { // the first spare was of no use, others are room
+		m, err = j.tryMake(seq)
+	}
+	return m, err
+}
+
+func (j *journal) tryMake(seq uint64) (*madeFile, error) {
 	salt, err := newSalt()
 	if err != nil {
 		return nil, err
@@ -121,6 +131,9 @@ func (j *journal) add(f Frame) {
 func (j *journal) write(pad int64) error {
 	j.buf = append(j.buf, zeros[:pad]...)
 	n, err := j.file.WriteAt(j.buf, j.pos)
+	if j.madeRoom(err) { // behind the file's size, or where nothing is preallocated
+		n, err = j.file.WriteAt(j.buf, j.pos)
+	}
 	if err != nil {
 		return fmt.Errorf("write journal at %d: %w", j.pos, err)
 	}

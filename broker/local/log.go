@@ -18,7 +18,8 @@ import (
 
 // Log is the embedded log. Open makes one.
 //
-// Locks are taken in this order: life, cleaner, maintain, mu, partition.mu, queue.mu; spares.mu is the last.
+// Locks are taken in this order: life, cleaner, maintain, mu, partition.mu, queue.mu or journal.giving; spares.mu and
+// room.mu are the last.
 type Log struct {
 	cfg        Config
 	fs         vfs.FS
@@ -44,6 +45,7 @@ type Log struct {
 	mu     sync.RWMutex
 	topics map[string]*topic
 
+	room    *room
 	queue   queue
 	staging chan []*entry  // committer -> stager
 	staged  sync.WaitGroup // groups in it
@@ -94,6 +96,7 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
 	l.lock = lock
+	l.room = newRoom(&l.cfg)
 	seq, err := l.recover(ctx)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open log: %w", err), l.release())
@@ -102,11 +105,13 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 	if err := l.journal.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open log: %w", err), l.release())
 	}
+	l.room.look()
 	l.loops.Go(l.commitLoop)
 	l.loops.Go(l.stageLoop)
 	l.loops.Go(l.applyLoop)
 	l.loops.Go(l.maintainLoop)
 	l.loops.Go(l.cleanLoop)
+	l.loops.Go(l.roomLoop)
 	return l, nil
 }
 
@@ -149,6 +154,20 @@ func (l *Log) failure() error {
 		return *err
 	}
 	return nil
+}
+
+// madeRoom says whether what failed is to be tried once more: there was no room for it, and all is given back that can be.
+func (l *Log) madeRoom(err error) bool {
+	return l.journal != nil && l.journal.madeRoom(err) // nil: in recovery, which has no spares
+}
+
+// replaceFile makes data the content of one of the files in the log's directory.
+func (l *Log) replaceFile(name string, data []byte) error {
+	err := vfs.WriteFileAtomic(l.fs, l.cfg.Dir, name, data)
+	if !errors.Is(err, vfs.ErrUnknownOutcome) && l.madeRoom(err) {
+		err = vfs.WriteFileAtomic(l.fs, l.cfg.Dir, name, data)
+	}
+	return err
 }
 
 // partition finds a partition.

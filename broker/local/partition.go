@@ -96,6 +96,9 @@ func (p *partition) readyLocked() error {
 // rollLocked ends the active segment and begins the next one. After an error nothing has changed.
 func (p *partition) rollLocked(base record.Offset) error {
 	w, err := segment.Create(p.log.fs, p.dir, base)
+	if p.log.madeRoom(err) {
+		w, err = segment.Create(p.log.fs, p.dir, base)
+	}
 	if err != nil {
 		return err
 	}
@@ -151,7 +154,11 @@ func (p *partition) writeLocked(raw []byte, h record.BatchHeader) error {
 		}
 	}
 	s := p.active()
-	if err := s.w.Append(raw, h); err != nil {
+	err := s.w.Append(raw, h)
+	if p.log.madeRoom(err) {
+		err = s.w.Append(raw, h)
+	}
+	if err != nil {
 		return err
 	}
 	p.appendedLocked(s, raw, h, now)

@@ -62,7 +62,7 @@ func (l *Log) InitProducerID(context.Context) (id int64, epoch int16, err error)
 		if err != nil {
 			return 0, 0, fmt.Errorf("write producer ids: %w", err)
 		}
-		if err := vfs.WriteFileAtomic(l.fs, l.cfg.Dir, producersFile, append(b, '\n')); err != nil {
+		if err := l.replaceFile(producersFile, append(b, '\n')); err != nil {
 			return 0, 0, fmt.Errorf("write producer ids: %w: %w", broker.ErrStorage, err)
 		}
 		l.endProducer = end

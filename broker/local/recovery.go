@@ -244,7 +244,10 @@ func (l *Log) replay(ctx context.Context, first uint64, byKey map[partitionKey]*
 	if err != nil {
 		return 0, err
 	}
-	for len(seqs) > 0 && seqs[0] < first { // left over from before the checkpoint
+	for len(seqs) > 0 && seqs[0] < first { // left over from before the checkpoint: room, which a full disk has no other
+		if err := l.fs.Remove(journalName(l.journalDir, seqs[0])); err != nil {
+			return 0, fmt.Errorf("drop journal: %w", err)
+		}
 		seqs = seqs[1:]
 	}
 	next := first

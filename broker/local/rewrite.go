@@ -245,7 +245,13 @@ func (r *rewriter) marker(s *seg, b record.Batch) error {
 }
 
 func (r *rewriter) put(raw []byte, h record.BatchHeader) error {
-	if err := r.out.w.Append(raw, h); err != nil {
+	n := int64(len(raw))
+	if err := r.l.room.claim(n, true); err != nil {
+		return err
+	}
+	err := r.out.w.Append(raw, h)
+	r.l.room.settle(n)
+	if err != nil {
 		return err
 	}
 	if h.Control() {

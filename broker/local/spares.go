@@ -1,6 +1,7 @@
 package local
 
 import (
+	"errors"
 	"slices"
 	"sync"
 
@@ -18,7 +19,11 @@ import (
 //     lies behind the header, frames of an earlier life, is none of its own: it is without frames, as a fresh file is.
 //   - the directory is synced before a frame is written, so that the name stays.
 //
-// The committer adds and takes, checkpoints release. The mutex is the last of all locks; nothing is done under it.
+// Where the disk is full, those that wait are given back, and what failed is tried once more. What the disk holds when we stop
+// meanwhile: some of them, or all while their directory is not synced; they lie before the checkpoint, and Open removes them.
+//
+// The committer adds and takes, checkpoints release, and whoever meets a full disk drops. The mutex is the last of all locks;
+// nothing is done under it.
 type spares struct {
 	mu     sync.Mutex
 	files  []closedFile
@@ -71,6 +76,31 @@ func (s *spares) release(before uint64, most int) (stay []uint64) {
 		stay = append(stay, f.seq)
 	}
 	return append(stay, s.making)
+}
+
+// madeRoom gives back the files that wait to be used, where an error says that the disk is full. What failed is to be tried once
+// more then, also if there was none: others may have made room meanwhile.
+func (j *journal) madeRoom(err error) bool {
+	if !errors.Is(err, vfs.ErrNoSpace) {
+		return false
+	}
+	j.giving.Lock() // who comes second tries again when the files are gone
+	defer j.giving.Unlock()
+	for _, seq := range j.spares.drop() {
+		_ = j.fs.Remove(journalName(j.dir, seq)) // the next checkpoint removes it too
+	}
+	return true
+}
+
+// drop gives the files that may be used again, and forgets them.
+func (s *spares) drop() (seqs []uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.files[:s.free] {
+		seqs = append(seqs, f.seq)
+	}
+	s.files, s.free = slices.Delete(s.files, 0, s.free), 0
+	return seqs
 }
 
 // forget leaves all files to the next checkpoint, which removes them.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,7 +22,7 @@ import (
 func spareLog(t *testing.T, fsys vfs.FS) *Log {
 	t.Helper()
 	cfg := smallConfig(fsys)
-	cfg.CheckpointBytes = 1 << 30
+	cfg.CheckpointBytes, cfg.DiskReserve = 1<<30, -1
 	l := mustOpen(t, cfg)
 	mustCreate(t, l, "t", broker.TopicConfig{})
 	fill(t, l, tp("t", 0), 20)
@@ -104,6 +105,25 @@ func TestSparesAreLimited(t *testing.T) {
 	if f, ok := s.take(); ok {
 		t.Errorf("%+v", f)
 	}
+}
+
+// TestDropsWhatIsGone: a spare that is given back while a checkpoint drops old files is no fault of that.
+func TestDropsWhatIsGone(t *testing.T) {
+	mem := vfs.NewMem()
+	inject := vfs.NewInject(mem)
+	l := spareLog(t, inject)
+	gone := 0
+	inject.Observe(func(op vfs.Op, name string) {
+		if op == vfs.OpRemove && path.Ext(name) == journalSuffix && mem.Remove(name) == nil {
+			gone++
+		}
+	})
+	mustCheckpoint(t, l)
+	inject.Observe(nil)
+	if gone == 0 {
+		t.Error("the checkpoint dropped nothing")
+	}
+	mustClose(t, l)
 }
 
 // TestStaleFrames looks at a file that holds frames of its earlier life behind those of this one, and in place of its last

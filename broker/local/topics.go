@@ -122,7 +122,7 @@ func (l *Log) saveTopics(topics map[string]topicState, deleting []string) error 
 	if err != nil {
 		return fmt.Errorf("write topics: %w", err)
 	}
-	err = vfs.WriteFileAtomic(l.fs, l.cfg.Dir, topicsFile, append(b, '\n'))
+	err = l.replaceFile(topicsFile, append(b, '\n'))
 	if errors.Is(err, vfs.ErrUnknownOutcome) {
 		return l.fail(fmt.Errorf("write topics: %w", err))
 	}
@@ -314,6 +314,7 @@ func (l *Log) DeleteTopic(_ context.Context, name string) error {
 	}
 	l.forgetDropped()
 	l.removeDeleted()
+	l.room.look()
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/broker/local"
 	"github.com/ledgerlake/ledgerlake/broker/wire"
+	"github.com/ledgerlake/ledgerlake/internal/vfs"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -186,6 +187,46 @@ func TestRefusalsOfLocalLog(t *testing.T) {
 		if err := cl.ProduceSync(ctx, &c.rec).FirstErr(); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
+	}
+}
+
+// A log that is short of room refuses with an error after which clients try again, and takes what they send when there is room;
+// groups go on noting their positions.
+func TestNoRoom(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	mem := vfs.NewMem()
+	n := openWith(t, local.Config{Dir: "/log", FS: mem, JournalBytes: 1 << 20, DiskReserve: 4 << 20})
+	defer n.close(t)
+	adm := kadm.NewClient(n.client(t))
+	if _, err := adm.CreateTopic(ctx, 1, 1, nil, "t"); err != nil {
+		t.Fatal(err)
+	}
+	rec := &kgo.Record{Topic: "t", Value: []byte("v")}
+	if err := n.client(t).ProduceSync(ctx, rec).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	mem.Limit(1 << 30)
+	space, err := mem.Space("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := space.Total - space.Free
+	mem.Limit(used + 7<<19)
+	if err := n.log.Checkpoint(); err != nil { // it looks at the disk
+		t.Fatal(err)
+	}
+	if err := n.client(t, kgo.RecordRetries(1), kgo.MetadataMinAge(10*time.Millisecond)).ProduceSync(ctx, rec).FirstErr(); !errors.Is(err, kerr.KafkaStorageError) {
+		t.Fatalf("produce: %v", err)
+	}
+	var offsets kadm.Offsets
+	offsets.AddOffset("t", 0, 1, -1)
+	if err := adm.CommitAllOffsets(ctx, "g", offsets); err != nil {
+		t.Errorf("commit of a position: %v", err)
+	}
+	mem.Limit(used + 64<<20)
+	if err := n.client(t).ProduceSync(ctx, &kgo.Record{Topic: "t", Value: []byte("w")}).FirstErr(); err != nil {
+		t.Errorf("there is room again: %v", err)
 	}
 }
 

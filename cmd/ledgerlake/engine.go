@@ -46,6 +46,7 @@ type engineConfig struct {
 	flight         string // address of Arrow Flight; empty: none
 
 	retentionInterval time.Duration
+	diskReserve       int64 // as in local.Config
 	offsetsRetention  time.Duration
 	kafkaMemory       int64
 
@@ -118,7 +119,7 @@ func openEngine(ctx context.Context, cfg engineConfig) (*engine, error) {
 	cfg.topic.Tiered = !cfg.noTiering
 	log, err := local.Open(ctx, local.Config{
 		Dir: filepath.Join(cfg.dir, "log"), FS: vfs.OS(), Durability: durability,
-		DefaultTopic: cfg.topic, AwaitDefaults: true, RetentionInterval: cfg.retentionInterval, Logger: cfg.log,
+		DefaultTopic: cfg.topic, AwaitDefaults: true, RetentionInterval: cfg.retentionInterval, DiskReserve: cfg.diskReserve, Logger: cfg.log,
 	})
 	if err != nil {
 		return nil, lockError(cfg.dir, fmt.Errorf("open the log of %s: %w", cfg.dir, err))

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/broker/local"
 	"github.com/ledgerlake/ledgerlake/tiering"
 )
 
@@ -51,6 +52,9 @@ comes from the table.
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if cfg.log, err = newLogger(cmd); err != nil {
+				return err
+			}
+			if cfg.diskReserve, err = diskReserve(cmd.Flags()); err != nil {
 				return err
 			}
 			leanHeap(50) // there may be large file lists too
@@ -118,6 +122,7 @@ comes from the table.
 	gateway.register(f)
 	topicFlags(f, &cfg.topic)
 	f.DurationVar(&cfg.retentionInterval, "retention-interval", time.Minute, "how often segments that retention allows to go are looked for")
+	f.Int64("disk-reserve", local.DefaultDiskReserve, "refuse appends, for clients to send again, while the disk of --dir has less than so many bytes free; 0 takes them all. Without it a tenth of a disk below 2.5 GiB")
 	f.DurationVar(&cfg.offsetsRetention, "offsets-retention", 7*24*time.Hour, "positions of a consumer group are forgotten so long after its last member left; negative keeps them")
 	f.Int64Var(&cfg.kafkaMemory, "kafka-memory", 1<<30, "bytes of requests, answers, groups and positions at the Kafka port at most")
 	f.BoolVar(&cfg.noTiering, "no-tiering", false, "keep the log only, write no tables")
@@ -141,6 +146,20 @@ func topicFlags(f *pflag.FlagSet, c *broker.TopicConfig) {
 	f.Int64Var(&c.RetentionBytes, "retention-bytes", 0, "drop tiered segments of a partition above this size; 0 keeps all")
 	f.DurationVar(&c.RetentionAge, "retention-age", 0, "drop tiered segments older than this; 0 keeps all")
 	f.Int32Var(&c.MaxMessageBytes, "max-message-bytes", 1<<20+12, "largest batch that a producer may send")
+}
+
+// diskReserve is what --disk-reserve says to a log.
+func diskReserve(f *pflag.FlagSet) (int64, error) {
+	n, err := f.GetInt64("disk-reserve")
+	switch {
+	case err != nil || !f.Changed("disk-reserve"):
+		return 0, err
+	case n < 0:
+		return 0, fmt.Errorf("--disk-reserve %d is not a number of bytes; 0 keeps none free", n)
+	case n == 0:
+		return -1, nil
+	}
+	return n, nil
 }
 
 // servedDir says whether dir is the --dir of a `ledgerlake serve`, running or stopped.

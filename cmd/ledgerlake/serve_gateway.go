@@ -41,7 +41,7 @@ func (g *gatewayFlags) register(f *pflag.FlagSet) {
 }
 
 // ofPulsar are those that mean something in front of a Pulsar alone.
-var ofPulsar = []string{"dir", "offsets-retention"}
+var ofPulsar = []string{"dir", "disk-reserve", "offsets-retention"}
 
 // ofGateway are the flags that mean something for a gateway; so do all that begin with tls, sasl, s3, dynamodb and kafka.
 var ofGateway = []string{"upstream", "lake", "lake-table", "advertise", "http-listen", "insecure", "log-store", "ready-file", "log-level", "log-format", "config", "help"}

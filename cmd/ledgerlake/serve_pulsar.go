@@ -69,7 +69,7 @@ func (g *gatewayFlags) runPulsar(ctx context.Context, cfg engineConfig, ready st
 	if err := os.MkdirAll(cfg.dir, 0o755); err != nil {
 		return fmt.Errorf("make --dir: %w", err)
 	}
-	own, err := local.Open(ctx, local.Config{Dir: filepath.Join(cfg.dir, "log"), FS: vfs.OS(), Logger: cfg.log})
+	own, err := local.Open(ctx, local.Config{Dir: filepath.Join(cfg.dir, "log"), FS: vfs.OS(), DiskReserve: cfg.diskReserve, Logger: cfg.log})
 	if err != nil {
 		return fmt.Errorf("open the log of %s, which keeps the positions of groups: %w", cfg.dir, err)
 	}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ledgerlake/ledgerlake/broker/local"
 	"github.com/ledgerlake/ledgerlake/flight"
 	"github.com/ledgerlake/ledgerlake/table"
 	"github.com/ledgerlake/ledgerlake/tiering"
@@ -20,6 +23,7 @@ func (e *engine) openWeb(ctx context.Context) (err error) {
 		registry = newRegistry()
 	}
 	registry.MustRegister(e.server.Collector())
+	registry.MustRegister(diskGauges(e.log)...)
 	e.cfg.tiering.Registerer = registry
 	cfg := web.Config{
 		Listen: e.cfg.http, Engine: e.log, Table: e.table, Registry: registry, Version: version,
@@ -33,6 +37,23 @@ func (e *engine) openWeb(ctx context.Context) (err error) {
 		return fmt.Errorf("%w; --http-listen chooses another address, or none when it is empty", err)
 	}
 	return nil
+}
+
+// diskGauges show what is left of the log's disk, as the log saw it last.
+func diskGauges(log *local.Log) []prometheus.Collector {
+	gauge := func(name, help string, value func(local.Room) float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ledgerlake_log_disk_" + name, Help: help}, func() float64 { return value(log.Room()) })
+	}
+	return []prometheus.Collector{
+		gauge("free_bytes", "What the disk of the log has free; 0 where no reserve is kept.", func(r local.Room) float64 { return float64(r.Free) }),
+		gauge("reserve_bytes", "What appends leave free; 0: no reserve is kept.", func(r local.Room) float64 { return float64(r.Reserve) }),
+		gauge("full", "1 while appends are refused because less is free.", func(r local.Room) float64 {
+			if r.Refused != nil {
+				return 1
+			}
+			return 0
+		}),
+	}
 }
 
 // openFlight starts Arrow Flight, if it is wanted.
