@@ -126,11 +126,11 @@ func checkBatch(batch []byte, version int16) (h record.BatchHeader, code int16, 
 	return h, codeNone, nil
 }
 
-// logAppends tells of appends that the server is at fault for.
+// logAppends tells of an append that the server is at fault for. On a full disk each of them fails.
 func (s *Server) logAppends(resp *kmsg.ProduceResponse) {
 	for i := range resp.Topics {
 		for j := range resp.Topics[i].Partitions {
-			if p := &resp.Topics[i].Partitions[j]; p.ErrorCode == codeUnknownServerError || p.ErrorCode == codeStorageError {
+			if p := &resp.Topics[i].Partitions[j]; (p.ErrorCode == codeUnknownServerError || p.ErrorCode == codeStorageError) && s.failing.now() {
 				s.lg.Error("append", "topic", resp.Topics[i].Topic, "partition", p.Partition, "err", deref(p.ErrorMessage))
 			}
 		}

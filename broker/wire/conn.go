@@ -123,7 +123,7 @@ func (c *conn) serve() {
 
 // logEnd says why a connection ended, unless the peer just went away.
 func (c *conn) logEnd(err error) {
-	if errors.Is(err, errUpstream) && !c.s.gateway.tells() {
+	if errors.Is(err, errUpstream) && !c.s.gateway.tells.now() {
 		return
 	}
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, errPollCut) &&

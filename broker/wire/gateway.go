@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -68,7 +67,7 @@ type gateway struct {
 	s     *Server
 	up    Upstream
 	seams seams
-	told  atomic.Int64 // when the log last said that the cluster does not answer; ns
+	tells seldom // that the cluster does not answer
 
 	mu       sync.Mutex
 	closed   bool
@@ -194,12 +193,6 @@ func (g *gateway) says(node int32, v *kmsg.ApiVersionsResponse) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.versions[node] = v
-}
-
-// tells says whether the log is to say that the cluster does not answer: once a second, however many clients try.
-func (g *gateway) tells() bool {
-	last, now := g.told.Load(), time.Now().UnixNano()
-	return now-last > int64(time.Second) && g.told.CompareAndSwap(last, now)
 }
 
 // ours replaces the address of a node by that of our port for it. A node of -1 is none.

@@ -47,6 +47,7 @@ type Server struct {
 	decoding    *semaphore.Weighted // what requests may decode to
 	answers     *semaphore.Weighted // bytes of answers
 	metrics     *counters
+	failing     seldom              // appends
 	hashing     *semaphore.Weighted // passwords that are hashed at a time: strangers must not take the processors
 
 	// pollCtx ends when the server drains: it ends long polls. hardCtx ends when the drain time is over.
