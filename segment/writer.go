@@ -26,9 +26,11 @@ type Writer struct {
 	x           indexer
 	flushedOffs int // entries that are in the index files already
 	flushedTime int
-	newIndex    bool         // the index files must be written from the start
-	staged      int64        // bytes behind the end that Stage has written
-	aborted     []AbortedTxn // that are not in their file yet
+	newIndex    bool          // the index files must be written from the start
+	staged      int64         // bytes behind the end that Stage has written
+	stagedNext  record.Offset // the end of these
+	torn        bool          // a write failed that may have left something behind all that
+	aborted     []AbortedTxn  // that are not in their file yet
 }
 
 // Create begins an empty segment; files that have its names are replaced.
@@ -159,7 +161,7 @@ func (w *Writer) End() int64 { return w.x.info.Size + w.staged }
 // Append writes one batch, of which h is the header, at the end. After an error nothing was appended, and
 // the same or another batch may be tried again. None may be staged.
 func (w *Writer) Append(raw []byte, h record.BatchHeader) error {
-	if w.staged > 0 || h.BaseOffset < w.x.info.Next {
+	if w.staged > 0 {
 		return w.disorder(h)
 	}
 	if err := w.Stage(raw, h); err != nil {
@@ -172,29 +174,47 @@ func (w *Writer) disorder(h record.BatchHeader) error {
 	return fmt.Errorf("append to segment %d: %w: offset %d, end %d, %d bytes staged", w.x.info.Base, ErrOrder, h.BaseOffset, w.x.info.Next, w.staged)
 }
 
-// Stage writes one batch behind the end and behind those that were staged before. It does not count, for Info, Readers and
-// indexes, until Publish; of what is never published a crash, or Cut, leaves nothing. After an error nothing was staged.
+// Stage writes one batch behind the end and behind those that were staged before. Until Publish it does not count, for Info,
+// Readers and indexes; who opens the segment at its Info finds it behind the good part. After an error nothing was staged, and
+// the same or another batch may be tried again.
 func (w *Writer) Stage(raw []byte, h record.BatchHeader) error {
-	if len(raw) != h.Size() {
+	if h.BaseOffset < max(w.x.info.Next, w.stagedNext) || len(raw) != h.Size() {
 		return w.disorder(h)
 	}
 	if !w.Fits(h) {
 		return fmt.Errorf("append to segment %d: %w", w.x.info.Base, ErrFull)
 	}
+	if err := w.Mend(); err != nil {
+		return err
+	}
 	if _, err := w.log.WriteAt(raw, w.End()); err != nil {
+		w.torn = true
 		return fmt.Errorf("append to segment: %w", err)
 	}
-	w.staged += int64(len(raw))
+	w.staged, w.stagedNext = w.staged+int64(len(raw)), h.LastOffset()+1
 	return nil
 }
 
 // Publish appends the oldest batch that is staged, of which h is the header.
 func (w *Writer) Publish(h record.BatchHeader) error {
-	if h.BaseOffset < w.x.info.Next || int64(h.Size()) > w.staged {
+	if h.BaseOffset < w.x.info.Next || h.LastOffset() >= w.stagedNext || int64(h.Size()) > w.staged {
 		return w.disorder(h)
 	}
 	w.staged -= int64(h.Size())
 	w.x.add(h)
+	return nil
+}
+
+// Mend removes what a write that failed may have left behind the end. The next write does it too; who ends a segment asks for it
+// before, since a closed one is as long as its Info says.
+func (w *Writer) Mend() error {
+	if !w.torn {
+		return nil
+	}
+	if err := w.log.Truncate(w.End()); err != nil {
+		return fmt.Errorf("cut off a torn batch: %w", err)
+	}
+	w.torn = false
 	return nil
 }
 
@@ -278,6 +298,9 @@ func (w *Writer) SyncLogPaced() error {
 
 // Seal writes the indexes as a closed segment has them and makes all three files durable, without a hurry.
 func (w *Writer) Seal() error {
+	if w.staged > 0 || w.torn {
+		return fmt.Errorf("seal segment %d: %w: %d bytes are staged, or a batch is torn", w.x.info.Base, ErrOrder, w.staged)
+	}
 	w.Finish()
 	if err := w.FlushIndex(); err != nil {
 		return err

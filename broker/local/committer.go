@@ -91,8 +91,8 @@ const (
 	// applyHere is up to how many entries are applied without a second goroutine: to wake one takes longer.
 	applyHere = 8
 
-	// Groups up to these sizes are staged while they are synced, so that they are visible right after. Those behind large ones
-	// need not wait for it: applying one and syncing the next go side by side.
+	// Groups up to these sizes are staged while they are synced, so that they are visible right after. Larger ones are bound by
+	// the disk's rate: applying one and syncing the next go side by side.
 	stageEntries = 64
 	stageBytes   = 64 << 10
 )
@@ -125,12 +125,13 @@ func (l *Log) commitLoop() {
 		if err == nil {
 			staged := l.stage(entries)
 			err = l.writeGroup(entries)
+			syncTime = time.Since(begin)
 			staged()
 			if err != nil {
 				err = l.fail(err)
 			}
 		}
-		last, syncTime = len(entries), time.Since(begin)
+		last = len(entries)
 		if g := (group{entries, err}); len(entries) <= applyHere && l.waiting.Load() == 0 {
 			l.applyGroup(g) // the others are through
 		} else {
@@ -218,7 +219,7 @@ func (l *Log) stage(entries []*entry) (wait func()) {
 	for _, e := range entries {
 		bytes += len(e.batch)
 	}
-	if len(entries) > stageEntries || bytes > stageBytes {
+	if len(entries) > stageEntries || bytes > stageBytes || bytes == 0 {
 		return func() {}
 	}
 	l.staged.Add(1)

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"path"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ledgerlake/ledgerlake/broker"
@@ -62,6 +63,9 @@ func (m *model) work(t *testing.T, l *Log, p record.TopicPartition, round, n int
 	})
 	seq := int32(0)
 	for i := range n {
+		if rng.IntN(4) == 0 && !m.burst(t, l, p, fmt.Sprint(round, i), 2+rng.IntN(25)) {
+			return
+		}
 		v := fmt.Sprintf("%s %d %d %0*d", p, round, i, rng.IntN(900), 7)
 		m.set(func() { m.asked[v] = true })
 		// Each round is a new epoch of one producer, so that retries can be tried after the crash.
@@ -84,6 +88,30 @@ func (m *model) work(t *testing.T, l *Log, p record.TopicPartition, round, n int
 			}
 		}
 	}
+}
+
+// burst appends small batches that wait for the disk together, so that groups are of all sizes; false when the log fails.
+func (m *model) burst(t *testing.T, l *Log, p record.TopicPartition, name string, n int) bool {
+	var told sync.WaitGroup
+	var failed atomic.Bool
+	for i := range n {
+		v := fmt.Sprintf("%s %s burst %d", p, name, i)
+		m.set(func() { m.asked[v] = true })
+		told.Add(1)
+		l.AppendThen(t.Context(), p, batchOf(t, v), func(res broker.AppendResult, err error) {
+			defer told.Done()
+			switch {
+			case err == nil:
+				m.set(func() { m.acked[p][res.Base] = v })
+			case errors.Is(err, broker.ErrStorage):
+				failed.Store(true)
+			default:
+				t.Errorf("append: %v", err)
+			}
+		})
+	}
+	told.Wait()
+	return !failed.Load()
 }
 
 // verify compares a recovered log with what was acknowledged before the crash.

@@ -6,9 +6,10 @@
 // segment files.
 //
 // Durability is a journal that all partitions share. Append gives a batch its offset under the partition's
-// lock and queues it; one committer writes what has gathered into the journal and syncs it once; one applier
-// then writes the batches into their segments through the page cache, moves the high watermarks, wakes
-// fetches and acknowledges. Segments are synced only by a checkpoint, which also writes down their lengths
+// lock and queues it; one committer writes what has gathered into the journal and syncs it once. Meanwhile small groups are
+// staged in their segments, through the page cache and behind the end that anybody knows of; large ones are written there
+// after it, by an applier, beside the next sync. Then the high watermarks move, fetches wake, and appends
+// are acknowledged. Segments are synced only by a checkpoint, which also writes down their lengths
 // and drops the journal files before it; some of them become later ones, so that blocks of the disk are
 // written over. Recovery cuts every segment at its checkpointed length, since what lies behind that proves
 // nothing, and replays the journal. With DurabilityNone batches go straight into the segments, as with Kafka's

@@ -77,6 +77,7 @@ func TestInject(t *testing.T) {
 		for _, rule := range []vfs.Rule{
 			{Err: syscall.EIO}, {Err: vfs.ErrNoSpace, Forever: true}, {Err: vfs.ErrNoSpace, Op: vfs.OpWrite, Short: 100, Forever: true},
 			{Err: syscall.EIO, Op: vfs.OpSync, Pattern: "*.wal", Forever: true},
+			{Err: syscall.EIO, Op: vfs.OpWrite, Pattern: "*.wal", Short: 100, Forever: true}, {Err: syscall.EIO, Op: vfs.OpWrite, Pattern: "*.log", Short: 100, Forever: true},
 		} {
 			t.Run(fmt.Sprintf("%s/%s%s/forever=%v", d, rule.Op, rule.Pattern, rule.Forever), func(t *testing.T) {
 				failed := 0

@@ -95,6 +95,11 @@ func (p *partition) readyLocked() error {
 
 // rollLocked ends the active segment and begins the next one. After an error nothing has changed.
 func (p *partition) rollLocked(base record.Offset) error {
+	if s := p.active(); s != nil {
+		if err := s.w.Mend(); err != nil {
+			return err
+		}
+	}
 	w, err := segment.Create(p.log.fs, p.dir, base)
 	if p.log.madeRoom(err) {
 		w, err = segment.Create(p.log.fs, p.dir, base)

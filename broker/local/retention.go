@@ -144,7 +144,7 @@ func (p *partition) sealAgedLocked(cfg *broker.TopicConfig, nowMS int64) {
 	aged := nowMS-s.created >= cfg.SegmentAge.Milliseconds() ||
 		cfg.Compact && cfg.MaxCompactionLag > 0 && nowMS-s.created >= cfg.MaxCompactionLag.Milliseconds() ||
 		cfg.RetentionAge > 0 && nowMS-max(info.MaxTimestamp, 0) > cfg.RetentionAge.Milliseconds() && info.MaxTimestamp >= 0
-	if info.Size > 0 && (deleted || aged) {
+	if info.Size > 0 && (deleted || aged) && s.w.Mend() == nil {
 		p.sealLocked(s)
 	}
 }

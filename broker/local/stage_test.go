@@ -8,6 +8,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
@@ -15,8 +16,8 @@ import (
 	"github.com/ledgerlake/ledgerlake/segment"
 )
 
-// A batch is in its segment before the journal's sync ends, and until then no reader sees it. If the sync fails nobody ever does,
-// and a crash that keeps what the segment got and loses the journal's frame leaves nothing of it (I1, I2).
+// A batch is in its segment before the journal's sync ends, and until then no reader sees it, nor after it if it fails. A crash
+// that keeps what the segment got and loses the journal's frame leaves nothing of it (I1, I2).
 func TestStagedIsNotVisible(t *testing.T) {
 	for _, fail := range []error{nil, syscall.EIO} {
 		mem := vfs.NewMem()
@@ -125,5 +126,48 @@ func wantValues(t *testing.T, l *Log, want ...string) {
 		if got[record.Offset(o)] != v {
 			t.Errorf("offset %d: %q, want %q", o, got[record.Offset(o)], v)
 		}
+	}
+}
+
+// A write that a full disk cuts short leaves nothing in a segment that is ended right after it: neither a sealed one, which is as long
+// as its checkpoint says, nor one behind which recovery finds newer ones (I1).
+func TestTornWriteBeforeARoll(t *testing.T) {
+	for _, d := range []Durability{DurabilityGroup, DurabilityNone} {
+		mem := vfs.NewMem()
+		inj := vfs.NewInject(mem)
+		clock := newClock()
+		cfg := smallConfig(inj)
+		cfg.Durability, cfg.Clock = d, clock.time
+		l := mustOpen(t, cfg)
+		mustCreate(t, l, "t", broker.TopicConfig{SegmentAge: time.Minute})
+		mustAppend(t, l, tp("t", 0), batchOf(t, "first"))
+		inj.Fail(vfs.Rule{Op: vfs.OpWrite, Pattern: "*" + segment.LogSuffix, K: 1, Err: vfs.ErrNoSpace, Short: 70})
+		inj.Observe(func(op vfs.Op, name string) {
+			if op == vfs.OpSync && path.Ext(name) == ".wal" { // staged, not applied: it will be in the next segment
+				l.staged.Wait()
+				clock.pass(time.Hour)
+			}
+		})
+		res, err := l.Append(t.Context(), tp("t", 0), batchOf(t, "second"))
+		inj.Observe(nil)
+		if d == DurabilityNone && errors.Is(err, vfs.ErrNoSpace) {
+			clock.pass(time.Hour)
+			res, err = l.Append(t.Context(), tp("t", 0), batchOf(t, "second"))
+		}
+		if err != nil || res.Base != 1 || inj.Fired() != 1 {
+			t.Fatalf("%s: append: %+v, %v, %d writes failed", d, res, err, inj.Fired())
+		}
+		open := func(m *vfs.Mem) {
+			cfg.FS = m
+			again := mustOpen(t, cfg)
+			wantValues(t, again, "first", "second")
+			mustClose(t, again)
+		}
+		open(mem.Crash(nil, vfs.KeepAll))
+		if err := l.Checkpoint(); err != nil {
+			t.Fatal(err)
+		}
+		open(mem.Crash(nil, vfs.KeepAll))
+		mustClose(t, l)
 	}
 }
