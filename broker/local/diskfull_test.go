@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -327,5 +328,36 @@ func TestFullForGood(t *testing.T) {
 		t.Errorf("%v", b)
 	}
 	fill(t, l, tp("t", 0), 1)
+	mustClose(t, l)
+}
+
+// A start that finds a checkpoint whose name was not synced makes it durable before it removes the journal files that the one before
+// it needs (I1): a power loss may bring that back.
+func TestNameOfACheckpointIsDurableFirst(t *testing.T) {
+	mem := vfs.NewMem()
+	inject := vfs.NewInject(mem)
+	l := mustOpen(t, smallConfig(inject))
+	mustCreate(t, l, "t", broker.TopicConfig{})
+	fill(t, l, tp("t", 0), 5)
+	inject.Fail(vfs.Rule{Op: vfs.OpSyncDir, Pattern: "log", K: 1, Forever: true, Err: syscall.EIO})
+	if err := l.Checkpoint(); !errors.Is(err, vfs.ErrUnknownOutcome) {
+		t.Fatalf("checkpoint: %v", err)
+	}
+	_ = l.Close() // its checkpoint is as unknown
+	inject.Heal()
+	var ops []string
+	inject.Observe(func(op vfs.Op, name string) {
+		if op == vfs.OpSyncDir || op == vfs.OpRemove && path.Ext(name) == journalSuffix {
+			ops = append(ops, fmt.Sprint(op, " ", path.Base(name)))
+		}
+	})
+	l = mustOpen(t, smallConfig(inject))
+	inject.Observe(nil)
+	if len(ops) < 2 || ops[0] != "syncdir log" || !strings.HasPrefix(ops[1], "remove ") {
+		t.Errorf("a start does %q", ops)
+	}
+	if _, b := mustRead(t, l, tp("t", 0)); b.End != 5 {
+		t.Error(b)
+	}
 	mustClose(t, l)
 }

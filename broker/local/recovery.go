@@ -244,7 +244,9 @@ func (l *Log) replay(ctx context.Context, first uint64, byKey map[partitionKey]*
 	if err != nil {
 		return 0, err
 	}
-	for len(seqs) > 0 && seqs[0] < first { // left over from before the checkpoint: room, which a full disk has no other
+	// What is left over from before the checkpoint is room, and a full disk may have no other. Open has synced the checkpoint's name
+	// when it made the folders: a power loss does not bring the one back that needs these files.
+	for len(seqs) > 0 && seqs[0] < first {
 		if err := l.fs.Remove(journalName(l.journalDir, seqs[0])); err != nil {
 			return 0, fmt.Errorf("drop journal: %w", err)
 		}
