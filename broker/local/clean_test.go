@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"math/rand/v2"
+	"path"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -697,5 +700,35 @@ func TestCompactWellCompressed(t *testing.T) {
 				t.Errorf("%d keys, want 408; the deleted one: %q", len(left), v)
 			}
 		})
+	}
+}
+
+// A pass that is under way when its topic is told to delete in place of compacting takes nothing away any more.
+func TestCompactThatIsCalledOff(t *testing.T) {
+	inj := vfs.NewInject(vfs.NewMem())
+	l := mustOpen(t, smallConfig(inj))
+	defer mustClose(t, l)
+	mustCreate(t, l, "keys", compactConfig())
+	for i := range 40 {
+		mustAppend(t, l, tp("keys", 0), kvBatch(t, record.None, kv{"k", fmt.Sprintf("%0100d", i)}))
+	}
+	var once sync.Once
+	inj.Observe(func(op vfs.Op, name string) {
+		if op == vfs.OpSyncDir && strings.HasPrefix(path.Base(name), "clean-") {
+			once.Do(func() {
+				if err := l.SetTopicConfig(t.Context(), "keys", broker.TopicConfig{Delete: true}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	})
+	mustCompact(t, l)
+	inj.Observe(nil)
+	once.Do(func() { t.Error("nothing was compacted") })
+	if n := len(mustScan(t, l, tp("keys", 0), 0)); n != 40 {
+		t.Errorf("%d records are left of 40", n)
+	}
+	if found, err := inj.ReadDir("/log/data/keys-0"); err != nil || slices.ContainsFunc(found, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), "clean-") }) {
+		t.Errorf("%v, %v", found, err)
 	}
 }

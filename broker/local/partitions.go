@@ -23,9 +23,8 @@ func (l *Log) CreatePartitions(_ context.Context, name string, total int32) erro
 		return fmt.Errorf("%w: topic %s has %d partitions, %d are not more", broker.ErrInvalidTopic, name, has, total)
 	}
 	var more []*partition
-	own.Partitions = total
-	if err := own.Over(l.defaults).Check(); err != nil {
-		return err
+	if own.Partitions = total; total > broker.MaxPartitions {
+		return fmt.Errorf("%w: %d partitions are more than %d", broker.ErrInvalidTopic, total, broker.MaxPartitions)
 	}
 	for i := has; i < total; i++ {
 		more = append(more, newPartition(l, t, i))

@@ -55,6 +55,10 @@ func (r *rewriter) commit() error {
 		r.p.mu.Unlock()
 		return nil
 	}
+	if !r.p.topic.config().Compact { // not any more
+		r.p.mu.Unlock()
+		return r.abandon()
+	}
 	r.p.swap, r.p.changed = r.swap, true
 	r.p.mu.Unlock()
 	r.lost = r.swap.new[0]

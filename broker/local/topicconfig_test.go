@@ -99,7 +99,7 @@ func TestTopicStateOfVersions(t *testing.T) {
 		t.Errorf("older versions read %+v", c)
 	}
 	file.Topics[0].Own = nil
-	want := broker.TopicConfig{Partitions: 1, SegmentBytes: 3 << 10, RetentionAge: time.Hour}
+	want := broker.TopicConfig{Partitions: 1, SegmentBytes: 3 << 10, RetentionAge: time.Hour, RetentionBytes: -1}
 	if got := file.Topics[0].own(); got != want {
 		t.Errorf("of an older version: %+v, want %+v", got, want)
 	}

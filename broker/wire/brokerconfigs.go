@@ -32,13 +32,16 @@ func (t brokerTuning) over(below brokerTuning) brokerTuning {
 	return t
 }
 
+// minConnections are left to whoever wants to raise the limit again: a tool takes two or three.
+const minConnections = 10
+
 // tunableConfigs is the list of the settings of a broker that can be changed while it runs: of those that Kafka calls dynamic, the ones that have more than one
 // value here.
 func tunableConfigs() []configOf[brokerTuning] {
 	out := []configOf[brokerTuning]{
 		wholeNumber("group.consumer.assignment.interval.ms", "partitions of a group are given anew so often at most; of groups without a setting of their own",
 			0, maxGroupAssignment.Milliseconds(), 0, func(t *brokerTuning) *int64 { return &t.Assignment }),
-		wholeNumber("max.connections", "one more is closed at once", 1, math.MaxInt32, 0,
+		wholeNumber("max.connections", "one more is closed at once; with fewer than 10 nobody might get in to set it back", minConnections, math.MaxInt32, 0,
 			func(t *brokerTuning) *int64 { return &t.MaxConnections }),
 	}
 	for _, c := range variedConfigs() {

@@ -189,7 +189,7 @@ func TestBrokerSettingsRefused(t *testing.T) {
 		{"1", codeInvalidRequest, "segments of 1 bytes", []configOp{good, setting("log.segment.bytes", "1")}},
 		{"1", codeInvalidRequest, "compaction lag", []configOp{good, setting("log.cleaner.min.compaction.lag.ms", "1000"), setting("log.cleaner.max.compaction.lag.ms", "10")}},
 		{"1", codeInvalidConfig, "no list", []configOp{good, add("log.retention.ms", "7")}},
-		{"1", codeInvalidRequest, "max.connections", []configOp{good, setting("max.connections", "0")}},
+		{"1", codeInvalidRequest, "max.connections", []configOp{good, setting("max.connections", "9")}},
 		{"7", codeInvalidRequest, "this node is 1", []configOp{good}},
 		{"x", codeInvalidRequest, "this node is 1", []configOp{good}},
 	} {
@@ -234,14 +234,17 @@ func TestMaxConnectionsIsChanged(t *testing.T) {
 	s := start(t, newMemLog(t), nil)
 	ctx := within(t, 20*time.Second)
 	cl := client(t, s)
-	if code, msg := alterBroker(t, ctx, cl, "1", false, setting("max.connections", "1")); code != codeNone {
+	if code, msg := alterBroker(t, ctx, cl, "1", false, setting("max.connections", "10")); code != codeNone {
 		t.Fatal(code, msg)
 	}
-	c, err := net.Dial("tcp", s.Addr().String())
-	if err != nil {
-		t.Fatal(err)
+	var c net.Conn
+	for range 10 { // and the client has one
+		var err error
+		if c, err = net.Dial("tcp", s.Addr().String()); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
 	}
-	defer func() { _ = c.Close() }()
 	deadline, _ := ctx.Deadline()
 	if err := c.SetReadDeadline(deadline); err != nil {
 		t.Fatal(err)

@@ -68,6 +68,7 @@ func (s *Server) brokerConfigEntries(name string, said map[string]synonyms) (out
 	for _, k := range tunableConfigs() {
 		docs[k.name] = k.doc
 	}
+	_, settable := s.log.(configSetter)
 	for _, c := range brokerConfigs(s.cfg, topicDefaults(s.log)) {
 		syns := said[c.name]
 		if name == "" {
@@ -80,7 +81,7 @@ func (s *Server) brokerConfigEntries(name string, said map[string]synonyms) (out
 		}
 		doc, tunable := docs[c.name]
 		e := configEntry(c.name, doc, c.typ, syns)
-		e.ReadOnly = !tunable
+		e.ReadOnly = !tunable || !settable
 		out = append(out, e)
 	}
 	return out, nil

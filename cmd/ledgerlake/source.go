@@ -257,7 +257,8 @@ func (f *sourceFlags) openLog(ctx context.Context, s *stream, dir string) error 
 		s.source = log
 		return nil
 	}
-	log, err := local.Open(ctx, local.Config{Dir: filepath.Join(dir, "log"), FS: vfs.OS(), Logger: f.log})
+	// Who only reads does not know what was set of brokers, and may keep more than was meant to be kept: nothing expires here.
+	log, err := local.Open(ctx, local.Config{Dir: filepath.Join(dir, "log"), FS: vfs.OS(), AwaitDefaults: true, Logger: f.log})
 	if err != nil {
 		return lockError(dir, fmt.Errorf("open the log of %s: %w", dir, err))
 	}
