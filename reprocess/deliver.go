@@ -10,6 +10,7 @@ import (
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/committer"
+	"github.com/ledgerlake/ledgerlake/deltalog"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/table"
 )
@@ -181,19 +182,38 @@ func (d *delivering) positions(ctx context.Context, out Delivery) (next map[int3
 	if err != nil {
 		return nil, false, err
 	}
+	if own != nil && d.unknownTo(own, snap) != nil { // who came after us, and fenced us, may have moved both in between
+		if own, err = out.Positions(ctx); err != nil {
+			return nil, false, fmt.Errorf("positions in the sink: %w", err)
+		}
+		if err := d.unknownTo(own, snap); err != nil {
+			return nil, false, err
+		}
+	}
 	next = map[int32]record.Offset{}
 	for p := range d.ends {
-		at, known := table.LakeEnd(snap, d.app, p)
-		if !known {
-			at = d.begin[p]
-		}
-		if own != nil && at > d.begin[p] && own[p] < at {
-			return nil, false, fmt.Errorf("%w: the sink has no position for partition %d at or above %d, where the job's table has seen it: its positions were deleted, and nothing says which records it has",
-				broker.ErrGiveUp, p, at)
-		}
-		next[p] = max(at, own[p])
+		next[p] = max(d.noted(snap, p), own[p])
 	}
 	return next, own != nil, d.note(ctx, next)
+}
+
+// noted is where a partition goes on as the job's table says.
+func (d *delivering) noted(snap *deltalog.Snapshot, p int32) record.Offset {
+	if at, known := table.LakeEnd(snap, d.app, p); known {
+		return at
+	}
+	return d.begin[p]
+}
+
+// unknownTo says that a sink has no position where the job's table has seen one of it.
+func (d *delivering) unknownTo(own map[int32]record.Offset, snap *deltalog.Snapshot) error {
+	for p := range d.ends {
+		if at := d.noted(snap, p); at > d.begin[p] && own[p] < at {
+			return fmt.Errorf("%w: the sink has no position for partition %d at or above %d, where the job's table has seen it: its positions were deleted, and nothing says which records it has",
+				broker.ErrGiveUp, p, at)
+		}
+	}
+	return nil
 }
 
 // note brings the positions of the job's table up to next.
@@ -204,11 +224,7 @@ func (d *delivering) note(ctx context.Context, next map[int32]record.Offset) err
 	}
 	req := committer.Request{App: d.app, Parameters: map[string]string{"job": d.j.plan.Job}}
 	for p, to := range next {
-		from, known := table.LakeEnd(snap, d.app, p)
-		if !known {
-			from = d.begin[p]
-		}
-		if to > from {
+		if from := d.noted(snap, p); to > from {
 			req.Ranges = append(req.Ranges, committer.Range{Partition: p, From: from, To: to})
 		}
 	}

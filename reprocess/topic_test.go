@@ -223,6 +223,49 @@ func TestTopicSinkWithoutItsPositions(t *testing.T) {
 	}
 }
 
+// late tells of the bounds of the topic of positions as they were before something else was done, once.
+type late struct {
+	*kafka.Source
+	since func()
+	once  sync.Once
+}
+
+func (l *late) Bounds(ctx context.Context, tp record.TopicPartition) (broker.Bounds, error) {
+	b, err := l.Source.Bounds(ctx, tp)
+	if tp.Topic == reprocess.PositionsTopic(sinkTopic) {
+		l.once.Do(l.since)
+	}
+	return b, err
+}
+
+// Who is overtaken between its look at the sink and that at the job's table takes no position for deleted (I4).
+func TestOvertakenBetweenTwoLooks(t *testing.T) {
+	r, c := newRig(t), newCluster(t)
+	r.send(0, 400)
+	if err := r.tier(); err != nil {
+		t.Fatal(err)
+	}
+	outlet, cfg := c.outlet(), r.config(reprocess.Spec{})
+	outlet.Origin, cfg.Outlet = true, outlet
+	other := r.open(cfg)
+	behind := c.outlet()
+	behind.Origin, cfg.Outlet = true, behind
+	overtaken := false
+	behind.Log = &late{Source: c.src, since: func() {
+		overtaken = true
+		if err := other.Run(t.Context(), reprocess.RunOptions{}); err != nil {
+			t.Error(err)
+		}
+	}}
+	if err := r.open(cfg).Run(t.Context(), reprocess.RunOptions{}); err != nil && !errors.Is(err, broker.ErrProducerFenced) {
+		t.Error(err)
+	}
+	if !overtaken {
+		t.Error("the positions were not looked at")
+	}
+	r.inTopic(c, func(n int) (int64, bool) { return int64(n), true })
+}
+
 // A sink that was deleted and made again between the plan and the stream behind it is another one: whoever follows gives it
 // nothing (I3, I4).
 func TestSinkMadeAgainBeforeItIsFollowed(t *testing.T) {
