@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -153,6 +154,14 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	return enc.Encode(r)
 }
 
+// decimals are more for what is near the time of a disk sync.
+func decimals(ms float64) int {
+	if ms < 10 {
+		return 2
+	}
+	return 1
+}
+
 // WriteText writes the report for people: a row a case with median and spread, then the goals.
 func (r *Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "scenario %s on %s\n", r.Scenario, r.Machine)
@@ -170,7 +179,7 @@ func (r *Report) WriteText(w io.Writer) error {
 			files = fmt.Sprintf("%.0f", n)
 		}
 		if p50 := r.median(c, func(s Sample) float64 { return s.P50 }); p50 > 0 {
-			visible = fmt.Sprintf("%.2f/%.1f/%.1f", p50, r.median(c, func(s Sample) float64 { return s.P95 }), r.median(c, func(s Sample) float64 { return s.P99 }))
+			visible = fmt.Sprintf("%s/%.1f/%.1f", strconv.FormatFloat(p50, 'f', decimals(p50), 64), r.median(c, func(s Sample) float64 { return s.P95 }), r.median(c, func(s Sample) float64 { return s.P99 }))
 		}
 		fmt.Fprintf(tw, "%s\t%d\t%.0f\t%.0f..%.0f\t%.0f\t%.0f\t%s\t%s\t%s\t%s\n", c, n, r.median(c, perSecond), lo, hi,
 			r.median(c, perCPUSecond), r.median(c, func(s Sample) float64 { return float64(s.Records) / s.Seconds }), memory, files, visible, r.remarks(c))
