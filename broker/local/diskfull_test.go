@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"path"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -209,56 +208,24 @@ func TestFullForAMoment(t *testing.T) {
 	}
 }
 
-// TestCrashWhileGivingBack cuts the power at each operation of a log that gives its spares back and goes on (I1).
+// TestCrashWhileGivingBack cuts the power at each operation of a log that gives its spares back and goes on, and opens it on a
+// disk as full (I1).
 func TestCrashWhileGivingBack(t *testing.T) {
-	for _, mode := range []vfs.CrashMode{vfs.KeepNothing, vfs.KeepSome, vfs.KeepAll} {
-		removed := 0
-		for k := 0; ; k++ {
-			rng := rand.New(rand.NewPCG(uint64(k), uint64(mode)))
-			mem := vfs.NewMem()
-			inject := vfs.NewInject(mem)
-			l := spareLog(t, inject)
-			fullAt(t, mem)
-			var mu sync.Mutex
-			var after *vfs.Mem
-			seen, acked, was := 0, 20, 0
-			inject.Observe(func(op vfs.Op, name string) {
-				mu.Lock()
-				defer mu.Unlock()
-				if seen++; seen > k && after == nil {
-					after, was = mem.Crash(rng, mode), acked
-					if op == vfs.OpRemove && path.Ext(name) == journalSuffix {
-						removed++
-					}
-				}
-			})
-			for range 9 {
-				fill(t, l, tp("t", 0), 1)
-				mu.Lock()
-				acked++
-				mu.Unlock()
-			}
-			inject.Observe(nil)
-			mustClose(t, l)
-			if after == nil {
-				break
-			}
-			if found, err := CheckDir(t.Context(), after, "/log"); err != nil || len(found) > 0 {
-				t.Fatalf("operation %d: check: %v %v", k, found, err)
-			}
-			l = mustOpen(t, smallConfig(after))                                               // the disk is as full
-			if _, b := mustRead(t, l, tp("t", 0)); int(b.End) != was && int(b.End) != was+1 { // one was not answered yet
-				t.Fatalf("operation %d: %v, acknowledged %d", k, b, was)
-			}
-			for _, seq := range journals(t, after) {
-				if seq < 4 {
-					t.Errorf("operation %d: spare %d is still there", k, seq)
-				}
-			}
-			mustClose(t, l)
+	removed := map[vfs.CrashMode]int{}
+	crashAtEach(t, func(mem *vfs.Mem) { fullAt(t, mem) }, func(mode vfs.CrashMode, op vfs.Op, name string) {
+		if op == vfs.OpRemove && path.Ext(name) == journalSuffix {
+			removed[mode]++
 		}
-		if removed < 3 {
-			t.Errorf("only %d crashes while spares were removed", removed)
+	}, func(k int, after *vfs.Mem) {
+		for _, seq := range journals(t, after) {
+			if seq < 4 {
+				t.Errorf("operation %d: spare %d is still there", k, seq)
+			}
+		}
+	})
+	for _, mode := range []vfs.CrashMode{vfs.KeepNothing, vfs.KeepSome, vfs.KeepAll} {
+		if removed[mode] < 3 {
+			t.Errorf("only %d crashes while spares were removed", removed[mode])
 		}
 	}
 }

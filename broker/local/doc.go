@@ -30,7 +30,8 @@
 // All methods are safe for concurrent use. Fetch waits without polling. Append ignores its context once the
 // batch is queued: the batch belongs to the log until Append returns.
 //
-// A failed write or sync of the journal or of a segment fails the log for good: all pending and later
+// A failed write or sync of the journal, or of a segment for what the journal has, fails the log for good (what a failed staging
+// leaves is cut off, and it is written again when it is applied): all pending and later
 // changes get broker.ErrStorage, what was acknowledged before can still be read, and nothing is written any
 // more. What the disk then holds of the failed group is unknown, so the log does not try to go on; Open
 // recovers it. A checkpoint that fails for other reasons, such as a full disk, is tried again later.

@@ -168,20 +168,29 @@ func TestStaleFrames(t *testing.T) {
 
 // TestCrashWhileRenewing cuts the power at each operation of a log while its files are made of others (I1).
 func TestCrashWhileRenewing(t *testing.T) {
+	crashAtEach(t, func(*vfs.Mem) {}, func(vfs.CrashMode, vfs.Op, string) {}, func(int, *vfs.Mem) {})
+}
+
+// crashAtEach cuts the power at each operation of a log with spares that appends on, in each mode, and looks whether all is there that
+// was acknowledged (I1). begin may change what the log runs on; seen is told of the operation before which the power goes, and
+// opened of the log's files when it is open again.
+func crashAtEach(t *testing.T, begin func(*vfs.Mem), seen func(mode vfs.CrashMode, op vfs.Op, name string), opened func(k int, after *vfs.Mem)) {
 	for _, mode := range []vfs.CrashMode{vfs.KeepNothing, vfs.KeepSome, vfs.KeepAll} {
 		for k := 0; ; k++ {
 			rng := rand.New(rand.NewPCG(uint64(k), uint64(mode)))
 			mem := vfs.NewMem()
 			inject := vfs.NewInject(mem)
 			l := spareLog(t, inject)
+			begin(mem)
 			var mu sync.Mutex
 			var after *vfs.Mem
-			seen, acked, was := 0, 20, 0
-			inject.Observe(func(vfs.Op, string) {
+			ops, acked, was := 0, 20, 0
+			inject.Observe(func(op vfs.Op, name string) {
 				mu.Lock()
 				defer mu.Unlock()
-				if seen++; seen > k && after == nil {
+				if ops++; ops > k && after == nil {
 					after, was = mem.Crash(rng, mode), acked
+					seen(mode, op, name)
 				}
 			})
 			for range 9 {
@@ -202,6 +211,7 @@ func TestCrashWhileRenewing(t *testing.T) {
 			if _, b := mustRead(t, l, tp("t", 0)); int(b.End) != was && int(b.End) != was+1 { // one was not answered yet
 				t.Fatalf("operation %d: %v, acknowledged %d", k, b, was)
 			}
+			opened(k, after)
 			mustClose(t, l)
 		}
 	}

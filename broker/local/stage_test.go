@@ -118,9 +118,9 @@ func TestStageUpToTheSegmentsEnd(t *testing.T) {
 // wantValues compares all that a reader sees of partition 0 of topic t.
 func wantValues(t *testing.T, l *Log, want ...string) {
 	t.Helper()
-	got, b := mustRead(t, l, tp("t", 0))
-	if len(got) != len(want) || int(b.End) != len(want) {
-		t.Errorf("readers see %v, and an end of %d; want %q", got, b.End, want)
+	got, b, err := readAll(l, tp("t", 0))
+	if err != nil || len(got) != len(want) || int(b.End) != len(want) { // no Fatal: goroutines of the log come here too
+		t.Errorf("readers see %v, and an end of %d, %v; want %q", got, b.End, err, want)
 	}
 	for o, v := range want {
 		if got[record.Offset(o)] != v {

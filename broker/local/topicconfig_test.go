@@ -103,6 +103,10 @@ func TestTopicStateOfVersions(t *testing.T) {
 	if got := file.Topics[0].own(); got != want {
 		t.Errorf("of an older version: %+v, want %+v", got, want)
 	}
+	file.Topics[0].Config.RetentionAge, want.RetentionAge = 0, -1 // no limit was for ever, and no later flag ends that
+	if got := file.Topics[0].own(); got != want {
+		t.Errorf("of an older version without retention: %+v, want %+v", got, want)
+	}
 }
 
 // Defaults bring a sync that is due by them at once, for what came before too.

@@ -265,9 +265,7 @@ func TestAssignmentIntervalOfBroker(t *testing.T) {
 	s := start(t, newMemLog(t), nil)
 	ctx := within(t, 20*time.Second)
 	cl := client(t, s)
-	interval := func() time.Duration {
-		return s.groups.tuned.of("g").assignment(s.groups.brokers.inForce().Assignment)
-	}
+	interval := func() time.Duration { return s.groups.assignmentInterval("g") }
 	if code, msg := alterBroker(t, ctx, cl, "", false, setting("group.consumer.assignment.interval.ms", "2000")); code != codeNone || interval() != 2*time.Second {
 		t.Fatal(code, msg, interval())
 	}

@@ -162,13 +162,18 @@ func (g *consumerGroup) refresh(all map[string]broker.TopicInfo, now bool) {
 	}
 }
 
+// assignmentInterval is the least time between two assignments of a group: its own, or the broker's.
+func (c *coordinator) assignmentInterval(group string) time.Duration {
+	return c.tuned.of(group).assignment(c.brokers.inForce().Assignment)
+}
+
 // retarget makes the target assignment of a new epoch, unless the last one is younger than the group wants: then the
 // next heartbeat looks again.
 func (g *consumerGroup) retarget() {
 	if g.assigned == g.epoch {
 		return
 	}
-	interval := g.c.tuned.of(g.name).assignment(g.c.brokers.inForce().Assignment)
+	interval := g.c.assignmentInterval(g.name)
 	if interval > 0 && g.assigned > 0 && time.Since(g.shared) < interval {
 		return
 	}
