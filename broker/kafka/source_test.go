@@ -19,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/broker/kafka/txnend"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -79,7 +80,7 @@ func transact(t *testing.T, cl *kgo.Client, commit bool, tp record.TopicPartitio
 		t.Fatal(err)
 	}
 	produce(t, cl, tp.Topic, tp.Partition, values...)
-	if err := cl.EndTransaction(testCtx(t), kgo.TransactionEndTry(commit)); err != nil {
+	if err := txnend.End(testCtx(t), cl, kgo.TransactionEndTry(commit), tp.Topic); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -118,7 +119,7 @@ func checkTransactions(t *testing.T, s *Source, addrs []string, tp record.TopicP
 	if f.Err != nil || len(f.Batches) != 0 || f.Bounds != b {
 		t.Fatalf("fetch at the stable offset: %d bytes, %+v, %v; want bounds %+v", len(f.Batches), f.Bounds, f.Err, b)
 	}
-	if err := two.EndTransaction(testCtx(t), kgo.TryAbort); err != nil {
+	if err := txnend.End(testCtx(t), two, kgo.TryAbort, tp.Topic); err != nil {
 		t.Fatal(err)
 	}
 	committed := []string{"a", "b", "c", "d", "e"}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/broker/kafka/txnend"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -33,6 +35,7 @@ type TxnProducer struct {
 	open    bool      // a transaction
 	began   time.Time // it, by the wall clock: a process may have been suspended
 	doubt   bool      // whether one has ended
+	topics  []string  // that it has records of
 
 	mu struct {
 		sync.Mutex
@@ -107,6 +110,9 @@ func (p *TxnProducer) Send(ctx context.Context, topic string, partition int32, r
 	for _, h := range rec.Headers {
 		out.Headers = append(out.Headers, kgo.RecordHeader{Key: string(h.Key), Value: h.Value})
 	}
+	if p.open && !slices.Contains(p.topics, topic) {
+		p.topics = append(p.topics, topic)
+	}
 	p.client.Produce(context.WithoutCancel(ctx), out, // a record that is given up would take the transaction with it
 		func(r *kgo.Record, err error) {
 			if err == nil {
@@ -131,7 +137,7 @@ func (p *TxnProducer) begin() error {
 	if err := p.client.BeginTransaction(); err != nil {
 		return fmt.Errorf("begin transaction %s: %w", p.id, p.lost(err))
 	}
-	p.open, p.began = true, time.Now().Round(0)
+	p.open, p.began, p.topics = true, time.Now().Round(0), p.topics[:0]
 	return nil
 }
 
@@ -151,7 +157,7 @@ func (p *TxnProducer) Commit(ctx context.Context) error {
 	}
 	// COMMIT POINT of a job whose sink is a topic: the coordinator's decision. Without the caller's end: a request
 	// that is cut off would leave the outcome in doubt for nothing.
-	if err := p.client.EndTransaction(context.WithoutCancel(ctx), kgo.TryCommit); err != nil {
+	if err := txnend.End(context.WithoutCancel(ctx), p.client, kgo.TryCommit, p.topics...); err != nil {
 		p.doubt = true
 		return fmt.Errorf("commit transaction %s: %w", p.id, p.lost(err))
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/ledgerlake/ledgerlake/broker/kafka/txnend"
 	"github.com/ledgerlake/ledgerlake/internal/acl"
 )
 
@@ -249,7 +250,7 @@ func TestRightsOfClients(t *testing.T) {
 	if err := cl.ProduceSync(ctx, &kgo.Record{Topic: "t", Value: []byte("v")}).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
-	if err := cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
+	if err := txnend.End(ctx, cl, kgo.TryCommit, "t"); err != nil {
 		t.Fatal(err)
 	}
 

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/broker/kafka/txnend"
 	"github.com/ledgerlake/ledgerlake/broker/local"
 	"github.com/ledgerlake/ledgerlake/record"
 )
@@ -103,7 +104,7 @@ func TestFetchFromFiles(t *testing.T) {
 				if err := producer.Flush(ctx); err != nil {
 					t.Fatal(err)
 				}
-				if err := producer.EndTransaction(ctx, kgo.TransactionEndTry(commit)); err != nil {
+				if err := txnend.End(ctx, producer, kgo.TransactionEndTry(commit), "t"); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/ledgerlake/ledgerlake/broker/kafka/txnend"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -257,6 +258,9 @@ func TestGatewayGroupsAndTransactions(t *testing.T) {
 				n++
 				g.Produce(ctx, &kgo.Record{Topic: "t", Partition: r.Partition, Value: []byte("copy")}, nil)
 			})
+		}
+		if err := txnend.Known(ctx, g.Client(), "t"); err != nil {
+			t.Fatal(err)
 		}
 		if done, err := g.End(ctx, commit); err != nil || done != bool(commit) {
 			t.Fatalf("round %d: ended with %v, %v", round, done, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/broker/kafka/txnend"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -211,7 +212,7 @@ func TestHistoryIsolation(t *testing.T) {
 	if got := valuesOf(consume(t, ctx, rc, 2)); !slices.Equal(got, []string{"good", "tiered"}) {
 		t.Fatalf("a read_committed consumer got %v", got)
 	}
-	if err := open.EndTransaction(ctx, kgo.TryCommit); err != nil { // what comes next shows that nothing came between
+	if err := txnend.End(ctx, open, kgo.TryCommit, "t"); err != nil { // what comes next shows that nothing came between
 		t.Fatal(err)
 	}
 	if got := valuesOf(consume(t, ctx, rc, 1)); !slices.Equal(got, []string{"open"}) {

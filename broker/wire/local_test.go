@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/broker/kafka/txnend"
 	"github.com/ledgerlake/ledgerlake/broker/local"
 	"github.com/ledgerlake/ledgerlake/broker/wire"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
@@ -380,7 +381,7 @@ func BenchmarkTransaction(b *testing.B) {
 		if err := cl.ProduceSync(b.Context(), &kgo.Record{Topic: "t", Value: []byte("v")}).FirstErr(); err != nil {
 			b.Fatal(err)
 		}
-		if err := cl.EndTransaction(b.Context(), kgo.TryCommit); err != nil {
+		if err := txnend.End(b.Context(), cl, kgo.TryCommit, "t"); err != nil {
 			b.Fatal(err)
 		}
 	}

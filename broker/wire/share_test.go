@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/broker/kafka/txnend"
 	"github.com/ledgerlake/ledgerlake/broker/wire/share"
 	"github.com/ledgerlake/ledgerlake/record"
 )
@@ -358,7 +359,7 @@ func TestShareGroupIsolation(t *testing.T) {
 	}
 	done := make(chan []string)
 	go func() { done <- rc.offsets(20, time.Minute) }()
-	if err := open.EndTransaction(ctx, kgo.TryCommit); err != nil {
+	if err := txnend.End(ctx, open, kgo.TryCommit, "t"); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-done; !slices.Equal(got, []string{"7:1"}) {

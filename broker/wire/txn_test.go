@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/ledgerlake/ledgerlake/broker"
+	"github.com/ledgerlake/ledgerlake/broker/kafka/txnend"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
@@ -34,7 +35,7 @@ func transact(t testing.TB, ctx context.Context, cl *kgo.Client, topic string, e
 	if err := cl.Flush(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := cl.EndTransaction(ctx, end); err != nil {
+	if err := txnend.End(ctx, cl, end, topic); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -109,7 +110,7 @@ func TestOpenTransaction(t *testing.T) {
 	if got := valuesOf(consume(t, ctx, rc, 1)); got[0] != "first" {
 		t.Fatal(got)
 	}
-	if err := cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
+	if err := txnend.End(ctx, cl, kgo.TryCommit, "t"); err != nil {
 		t.Fatal(err)
 	}
 	if got := valuesOf(consume(t, ctx, rc, 1)); got[0] != "open" {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/ledgerlake/ledgerlake/broker/kafka/txnend"
 	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/test/harness"
 )
@@ -55,6 +56,11 @@ func (c *copier) session(ctx context.Context) error {
 		})
 		if err := s.Client().Flush(ctx); err != nil {
 			return err
+		}
+		if !failed {
+			if err := txnend.Known(ctx, s.Client(), c.to); err != nil {
+				return err
+			}
 		}
 		switch n := c.rng.IntN(20); {
 		case n == 0:

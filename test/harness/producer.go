@@ -9,6 +9,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/ledgerlake/ledgerlake/broker/kafka/txnend"
 )
 
 // producer is one of the clients of a Load. Of P producers, number i sends events i, i+P, i+2P, ...
@@ -143,7 +145,7 @@ func (p *producer) sendTransactions(ctx context.Context) error {
 // end commits or aborts. A commit whose answer was lost with the server is not sure: the client can only abort then,
 // which does nothing if the commit got through, so the transaction is there as a whole or not at all.
 func (p *producer) end(ctx context.Context, commit bool) (sure bool, err error) {
-	err = p.client.EndTransaction(ctx, kgo.TransactionEndTry(commit))
+	err = txnend.End(ctx, p.client, kgo.TransactionEndTry(commit), p.load.config.Topic)
 	sure = true
 	for limit := time.Now().Add(Patience); err != nil && time.Now().Before(limit); {
 		if errors.As(err, new(*kerr.Error)) {

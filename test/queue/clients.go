@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/ledgerlake/ledgerlake/broker/kafka/txnend"
 )
 
 // Workload is what the clients do.
@@ -163,7 +165,11 @@ func (r *Run) transact(cl *kgo.Client, rnd *rand.Rand, producer int) error {
 	commit := rnd.IntN(4) > 0 && err == nil
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), time.Minute)
 	defer cancel()
-	if end := cl.EndTransaction(ctx, kgo.TransactionEndTry(commit)); end != nil {
+	var sent []string // to what is known to be there
+	if err == nil {
+		sent = []string{r.w.Topic}
+	}
+	if end := txnend.End(ctx, cl, kgo.TransactionEndTry(commit), sent...); end != nil {
 		return end // it may have been committed or aborted; the next life of the producer finds it ended
 	}
 	r.mu.Lock()
