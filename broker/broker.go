@@ -118,9 +118,16 @@ type Source interface {
 
 // Appender is a Log that can take a batch without a goroutine that waits for it.
 type Appender interface {
-	// AppendThen is Append that returns when the batch has its offset, or has none. then is called once, maybe before that,
-	// with what Append would have returned; it must not block.
-	AppendThen(ctx context.Context, tp record.TopicPartition, batch []byte, then func(AppendResult, error))
+	// AppendThen is Append of each batch, in turn, that returns when all have their offsets, or have none. They are written
+	// together where that can be.
+	AppendThen(ctx context.Context, batches ...Append)
+}
+
+// Append is a batch on its way into a Log.
+type Append struct {
+	TP    record.TopicPartition
+	Batch []byte
+	Then  func(AppendResult, error) // called once, with what Append would return, maybe before AppendThen returns; it must not block
 }
 
 // Syncer is a Source that gives records before they are durable.

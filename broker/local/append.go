@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/record"
 )
@@ -21,29 +23,38 @@ func (l *Log) Append(ctx context.Context, tp record.TopicPartition, batch []byte
 	return l.put(ctx, p, in)
 }
 
-// AppendThen adds one batch. See broker.Appender.
-func (l *Log) AppendThen(ctx context.Context, tp record.TopicPartition, batch []byte, then func(broker.AppendResult, error)) {
+// AppendThen adds batches. See broker.Appender. The journal begins to write when all are queued: it would sync some of them
+// alone, and let the others wait for that.
+func (l *Log) AppendThen(ctx context.Context, batches ...broker.Append) {
+	for _, b := range batches {
+		l.appendThen(ctx, b)
+	}
+	l.queue.signal()
+}
+
+// appendThen queues a batch, for the caller to signal.
+func (l *Log) appendThen(ctx context.Context, b broker.Append) {
 	if l.cfg.Durability == DurabilityNone || l.crowded.Load() != nil { // does not wait, or for what is rare
-		then(l.Append(ctx, tp, batch))
+		b.Then(l.Append(ctx, b.TP, b.Batch))
 		return
 	}
 	if err := l.enter(); err != nil {
-		then(broker.AppendResult{}, err)
+		b.Then(broker.AppendResult{}, err)
 		return
 	}
-	p, in, err := l.admit(ctx, tp, batch)
+	p, in, err := l.admit(ctx, b.TP, b.Batch)
 	if err == nil {
 		if in.h.ProducerID >= 0 {
 			l.capProducers()
 		}
 		err = l.queueBatch(ctx, p, in, func(res broker.AppendResult, err error) {
 			l.leave()
-			then(res, err)
+			b.Then(res, err)
 		})
 	}
 	if err != nil {
 		l.leave()
-		then(broker.AppendResult{}, err)
+		b.Then(broker.AppendResult{}, err)
 	}
 }
 
@@ -170,15 +181,17 @@ func (l *Log) appendGroup(ctx context.Context, p *partition, in *admitted) (res 
 	if failed != nil {
 		return broker.AppendResult{}, failed
 	}
+	l.queue.signal()
 	<-done
 	return res, err
 }
 
-// queueBatch queues the batch for the journal. then is called when it is durable and visible, or failed; not after an error.
+// queueBatch queues the batch for the journal, and leaves it to the caller to signal that. then is called when the batch is durable
+// and visible, or failed; not after an error.
 func (l *Log) queueBatch(ctx context.Context, p *partition, in *admitted, then func(broker.AppendResult, error)) error {
 	defer l.unhold(in)
 	weight := min(int64(len(in.batch)), l.cfg.QueueBytes)
-	if err := l.budget.Acquire(ctx, weight); err != nil {
+	if err := l.acquire(ctx, l.budget, weight); err != nil {
 		return fmt.Errorf("append to %s: %w", p.tp(), err)
 	}
 	if err := p.queue(in.batch, in.h, weight, then); err != nil {
@@ -231,6 +244,15 @@ func (p *partition) queue(batch []byte, h record.BatchHeader, weight int64, then
 	return nil
 }
 
+// acquire waits for memory. What was queued and not signalled may have it.
+func (l *Log) acquire(ctx context.Context, of *semaphore.Weighted, n int64) error {
+	if of.TryAcquire(n) {
+		return nil
+	}
+	l.queue.signal()
+	return of.Acquire(ctx, n)
+}
+
 // wrote counts towards the next checkpoint.
 func (l *Log) wrote(n int) {
 	if l.sinceCheckpoint.Add(int64(n)) >= l.cfg.CheckpointBytes {
@@ -245,5 +267,6 @@ func (l *Log) submit(e *entry) error {
 	if err := l.queue.push(e); err != nil {
 		return err
 	}
+	l.queue.signal()
 	return <-done
 }

@@ -1,8 +1,10 @@
 package local
 
 import (
+	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
@@ -31,7 +33,7 @@ func TestAppendThen(t *testing.T) {
 	}
 	results := make(chan told, 2*n)
 	for i := range n {
-		l.AppendThen(t.Context(), tp("t", int32(i%3)), batchOf(t, "v"), func(res broker.AppendResult, err error) { results <- told{i, res, err} })
+		l.AppendThen(t.Context(), broker.Append{TP: tp("t", int32(i%3)), Batch: batchOf(t, "v"), Then: func(res broker.AppendResult, err error) { results <- told{i, res, err} }})
 	}
 	close(queued)
 	seen := map[int]bool{}
@@ -46,7 +48,7 @@ func TestAppendThen(t *testing.T) {
 		t.Errorf("%d syncs for batches that were there together", got)
 	}
 	for i := range n {
-		l.AppendThen(t.Context(), tp("t", 0), batchOf(t, "v"), func(res broker.AppendResult, err error) { results <- told{i, res, err} })
+		l.AppendThen(t.Context(), broker.Append{TP: tp("t", 0), Batch: batchOf(t, "v"), Then: func(res broker.AppendResult, err error) { results <- told{i, res, err} }})
 	}
 	mustClose(t, l)
 	if len(results) != n {
@@ -57,5 +59,77 @@ func TestAppendThen(t *testing.T) {
 	got, _ := mustRead(t, l, tp("t", 0))
 	if want := (n+2)/3 + n; len(got) != want {
 		t.Errorf("%d records, want %d", len(got), want)
+	}
+}
+
+// Batches that come together wait for one sync together, and those that have the queue's memory are written before others
+// wait for it.
+func TestAppendTogether(t *testing.T) {
+	for name, queue := range map[string]int64{"in one sync": 1 << 20, "through a small queue": 100} {
+		t.Run(name, func(t *testing.T) {
+			const n = 8
+			inj := vfs.NewInject(vfs.NewMem())
+			cfg := smallConfig(inj)
+			cfg.JournalBytes, cfg.CheckpointBytes, cfg.QueueBytes = 1<<20, 1<<30, queue
+			l := mustOpen(t, cfg)
+			defer mustClose(t, l)
+			mustCreate(t, l, "t", broker.TopicConfig{Partitions: n, SegmentBytes: 1 << 20})
+			var syncs atomic.Int64
+			inj.Observe(func(op vfs.Op, _ string) {
+				if op == vfs.OpSync {
+					syncs.Add(1)
+				}
+			})
+			for round := range 50 {
+				told := make(chan error, 2*n)
+				var all []broker.Append
+				for i := range int32(n) {
+					all = append(all, broker.Append{TP: tp("t", i), Batch: batchOf(t, "v"), Then: func(res broker.AppendResult, err error) {
+						if err == nil && int(res.Base) != round {
+							err = fmt.Errorf("offset %d in round %d", res.Base, round)
+						}
+						told <- err
+					}})
+				}
+				before := syncs.Load()
+				l.AppendThen(t.Context(), all...)
+				for range n {
+					if err := <-told; err != nil {
+						t.Fatal(err)
+					}
+				}
+				if got := syncs.Load() - before; queue > 100 && got != 1 {
+					t.Fatalf("round %d: %d syncs", round, got)
+				}
+			}
+		})
+	}
+}
+
+// The journal does not begin with the first of batches that come together.
+func TestJournalAwaitsBatchesThatComeTogether(t *testing.T) {
+	l := mustOpen(t, smallConfig(vfs.NewMem()))
+	defer mustClose(t, l)
+	mustCreate(t, l, "t", broker.TopicConfig{Partitions: 2})
+	first, second := make(chan error, 1), make(chan error, 1)
+	p, err := l.partition(tp("t", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.mu.Lock() // the second batch waits for it
+	go l.AppendThen(t.Context(),
+		broker.Append{TP: tp("t", 0), Batch: batchOf(t, "v"), Then: func(_ broker.AppendResult, err error) { first <- err }},
+		broker.Append{TP: tp("t", 1), Batch: batchOf(t, "v"), Then: func(_ broker.AppendResult, err error) { second <- err }})
+	select {
+	case err := <-first:
+		first <- err
+		t.Error("the first batch was written alone")
+	case <-time.After(20 * time.Millisecond):
+	}
+	p.mu.Unlock()
+	for _, told := range []chan error{first, second} {
+		if err := <-told; err != nil {
+			t.Fatal(err)
+		}
 	}
 }

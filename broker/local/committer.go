@@ -39,19 +39,19 @@ type queue struct {
 	wake    chan struct{} // capacity 1
 }
 
+// push adds an entry, which waits until somebody signals.
 func (q *queue) push(e *entry) error {
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	if q.closed {
-		q.mu.Unlock()
 		return broker.ErrClosed
 	}
 	q.entries = append(q.entries, e)
 	q.bytes += len(e.batch)
-	q.mu.Unlock()
-	q.signal()
 	return nil
 }
 
+// signal lets the journal begin.
 func (q *queue) signal() {
 	select {
 	case q.wake <- struct{}{}:

@@ -98,7 +98,7 @@ func (m *model) burst(t *testing.T, l *Log, p record.TopicPartition, name string
 		v := fmt.Sprintf("%s %s burst %d", p, name, i)
 		m.set(func() { m.asked[v] = true })
 		told.Add(1)
-		l.AppendThen(t.Context(), p, batchOf(t, v), func(res broker.AppendResult, err error) {
+		l.AppendThen(t.Context(), broker.Append{TP: p, Batch: batchOf(t, v), Then: func(res broker.AppendResult, err error) {
 			defer told.Done()
 			switch {
 			case err == nil:
@@ -108,7 +108,7 @@ func (m *model) burst(t *testing.T, l *Log, p record.TopicPartition, name string
 			default:
 				t.Errorf("append: %v", err)
 			}
-		})
+		}})
 	}
 	told.Wait()
 	return !failed.Load()

@@ -94,7 +94,7 @@ func appendEither(t testing.TB, l *Log, tp record.TopicPartition, raw []byte) (b
 		err error
 	}
 	done := make(chan result, 2) // a second call would not be missed
-	l.AppendThen(t.Context(), tp, raw, func(res broker.AppendResult, err error) { done <- result{res, err} })
+	l.AppendThen(t.Context(), broker.Append{TP: tp, Batch: raw, Then: func(res broker.AppendResult, err error) { done <- result{res, err} }})
 	r := <-done
 	if len(done) > 0 {
 		t.Error("AppendThen told twice")

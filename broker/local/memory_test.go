@@ -140,12 +140,12 @@ func TestProducerForgetsABurst(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range int32(n) {
 		wg.Add(1)
-		l.AppendThen(t.Context(), tp("t", 0), producedBatch(t, 7, 0, i, "v"), func(_ broker.AppendResult, err error) {
+		l.AppendThen(t.Context(), broker.Append{TP: tp("t", 0), Batch: producedBatch(t, 7, 0, i, "v"), Then: func(_ broker.AppendResult, err error) {
 			if err != nil {
 				t.Error(err)
 			}
 			wg.Done()
-		})
+		}})
 		if i == 0 {
 			<-came
 		}

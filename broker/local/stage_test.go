@@ -90,12 +90,12 @@ func TestStageUpToTheSegmentsEnd(t *testing.T) {
 		o := record.Offset(i + 1)
 		want = append(want, fmt.Sprintf("%0*d", size, o))
 		told.Add(1)
-		l.AppendThen(t.Context(), tp("t", 0), batchOf(t, want[o]), func(res broker.AppendResult, err error) {
+		l.AppendThen(t.Context(), broker.Append{TP: tp("t", 0), Batch: batchOf(t, want[o]), Then: func(res broker.AppendResult, err error) {
 			defer told.Done()
 			if err != nil || res.Base != o {
 				t.Errorf("append %d: %+v, %v", o, res, err)
 			}
-		})
+		}})
 	}
 	close(queued)
 	told.Wait()

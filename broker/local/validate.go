@@ -57,7 +57,7 @@ const compressorMemory = 4 << 20
 // recompress brings a batch into another codec. The size that counts is that of both, as in Kafka.
 func (l *Log) recompress(ctx context.Context, cfg *broker.TopicConfig, b record.Batch, codec record.Codec, in *admitted) error {
 	need := min(b.ScanMemory()+compressorMemory+int64(cfg.MaxMessageBytes), l.cfg.ValidateMemory)
-	if err := l.validating.Acquire(ctx, need); err != nil {
+	if err := l.acquire(ctx, l.validating, need); err != nil {
 		return err
 	}
 	in.held = need
@@ -99,7 +99,7 @@ func (l *Log) validateHeader(h record.BatchHeader) error {
 // only passes through it, and what all validations hold together is bounded too (I8).
 func (l *Log) validateRecords(ctx context.Context, cfg *broker.TopicConfig, b record.Batch) error {
 	if need := min(b.ScanMemory(), l.cfg.ValidateMemory); need > 0 {
-		if err := l.validating.Acquire(ctx, need); err != nil {
+		if err := l.acquire(ctx, l.validating, need); err != nil {
 			return err
 		}
 		defer l.validating.Release(need)

@@ -30,7 +30,8 @@ const (
 
 var errFrame = errors.New("bad frame")
 
-// conn is one client connection: a reader goroutine hands frames to a worker that answers them in order.
+// conn is one client connection: a reader goroutine hands frames to a worker that answers them in order, but for what
+// waiting lets the reader begin by itself.
 type conn struct {
 	s       *Server
 	nc      net.Conn // with TLS where it is configured
@@ -67,7 +68,7 @@ type frame struct {
 
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{s: s, nc: nc, raw: nc, peer: nc.RemoteAddr().String(), frames: make(chan frame, pipelineDepth)}
-	c.waiting.c = c
+	c.waiting.c, c.waiting.wake = c, make(chan struct{}, 1)
 	c.ahead = pipeline{fewer: make(chan struct{}, 1), most: s.cfg.aheadMemory()}
 	if s.cfg.TLS != nil {
 		c.nc = tls.Server(nc, s.cfg.TLS)
@@ -113,11 +114,11 @@ func (c *conn) serve() {
 	}
 	c.cancel(err)
 	_ = c.nc.Close() // ends the reader
-	c.waiting.abandon()
 	for f := range c.frames {
 		c.s.budget.Release(f.held)
 	}
 	<-done
+	c.waiting.abandon()
 	c.logEnd(err)
 }
 
@@ -165,6 +166,13 @@ func (c *conn) readLoop() error {
 		if err != nil {
 			return err
 		}
+		if taken, err := c.waiting.take(&f); taken || err != nil {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		c.waiting.left.Add(1)
 		select {
 		case c.frames <- f:
 		case <-c.ctx.Done():

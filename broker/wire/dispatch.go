@@ -40,6 +40,7 @@ type request struct {
 	weight   int64  // of its frame
 	drop     func() // nothing of the frame is needed any more: a wait begins
 	later    *later // the handler's answer comes when it has returned
+	told     func() // by a handler with a later answer when that is ready
 	proof    *proof
 	proved   func()        // the user is who they say they are
 	end      error         // ends the connection after the answer
@@ -114,7 +115,7 @@ func (s *Server) dispatch(ctx context.Context, c *conn, f *frame) (answer, error
 	r.weight, r.drop = f.weight, func() { s.letGo(f) }
 	in = nil
 	r.ctx, r.host, r.local, r.up = ctx, c.host, c.local, c.up
-	r.proof, r.proved = &c.proof, c.proved
+	r.proof, r.proved, r.told = &c.proof, c.proved, c.waiting.ready
 	resp, err := a.handle(s, r)
 	if l := r.later; l != nil && err == nil {
 		return answer{ready: l.ready, last: l.last, mute: r.mute, done: r.mem.release, whole: func() (answer, error) {

@@ -24,16 +24,18 @@ type producing struct {
 	alone bool            // there is one batch at most
 	log   broker.Appender // nil: the log has none
 
-	queueing sync.WaitGroup // batches without an offset yet
+	here     []broker.Append // checked one after the other, for the log to take together
+	queueing sync.WaitGroup  // batches that are checked side by side
 	sem      chan struct{}
 	left     atomic.Int32  // batches that wait, and one while more may come
 	ready    chan struct{} // closed when none is left
+	told     func()        // called then
 }
 
 func (s *Server) newProducing(r *request, req *kmsg.ProduceRequest) *producing {
 	p := &producing{
 		s: s, txn: produceTxn{id: deref(req.TransactionID), version: r.version},
-		alone: len(req.Topics) == 1 && len(req.Topics[0].Partitions) == 1, ready: make(chan struct{}),
+		alone: len(req.Topics) == 1 && len(req.Topics[0].Partitions) == 1, ready: make(chan struct{}), told: r.told,
 	}
 	p.log, _ = s.log.(broker.Appender)
 	p.left.Store(1)
@@ -43,8 +45,10 @@ func (s *Server) newProducing(r *request, req *kmsg.ProduceRequest) *producing {
 // begin appends a batch. out is written until ready.
 func (p *producing) begin(tp record.TopicPartition, batch []byte, out *kmsg.ProduceResponseTopicPartition) {
 	p.left.Add(1)
-	if p.alone || p.log != nil && len(batch) <= produceHere {
-		p.append(tp, batch, out)
+	if p.log != nil && (p.alone || len(batch) <= produceHere) {
+		if a, ok := p.check(tp, batch, out); ok {
+			p.here = append(p.here, a)
+		}
 		return
 	}
 	if p.sem == nil {
@@ -52,7 +56,9 @@ func (p *producing) begin(tp record.TopicPartition, batch []byte, out *kmsg.Prod
 	}
 	p.sem <- struct{}{}
 	p.queueing.Go(func() {
-		p.append(tp, batch, out)
+		if a, ok := p.check(tp, batch, out); ok {
+			p.append(a)
+		}
 		<-p.sem
 	})
 }
@@ -60,18 +66,21 @@ func (p *producing) begin(tp record.TopicPartition, batch []byte, out *kmsg.Prod
 // begun waits until all batches have their offsets, so that those of the next request come behind them.
 func (p *producing) begun() {
 	p.queueing.Wait()
+	if len(p.here) > 0 {
+		p.log.AppendThen(p.s.hardCtx, p.here...)
+	}
 	p.done()
 }
 
 func (p *producing) done() {
 	if p.left.Add(-1) == 0 {
 		close(p.ready)
+		p.told()
 	}
 }
 
-// append checks a batch and gives it to the log, and waits until it has its offset; where the log can no better, until it is
-// durable. The transaction of the batch stays open until then.
-func (p *producing) append(tp record.TopicPartition, batch []byte, out *kmsg.ProduceResponseTopicPartition) {
+// check says whether a batch may go into the log. Its transaction stays open until the log has answered.
+func (p *producing) check(tp record.TopicPartition, batch []byte, out *kmsg.ProduceResponseTopicPartition) (a broker.Append, ok bool) {
 	s := p.s
 	h, code, err := checkBatch(batch, p.txn.version)
 	var leave func()
@@ -81,18 +90,22 @@ func (p *producing) append(tp record.TopicPartition, batch []byte, out *kmsg.Pro
 	if err != nil {
 		out.ErrorCode, out.ErrorMessage = code, msgOf(err)
 		p.done()
-		return
+		return a, false
 	}
-	then := func(res broker.AppendResult, err error) {
+	return broker.Append{TP: tp, Batch: batch, Then: func(res broker.AppendResult, err error) {
 		leave()
 		appended(res, err, out)
 		p.done()
-	}
+	}}, true
+}
+
+// append waits until a batch has its offset; where the log can no better, until it is durable.
+func (p *producing) append(a broker.Append) {
 	if p.log == nil {
-		then(s.log.Append(s.hardCtx, tp, batch))
+		a.Then(p.s.log.Append(p.s.hardCtx, a.TP, a.Batch))
 		return
 	}
-	p.log.AppendThen(s.hardCtx, tp, batch, then)
+	p.log.AppendThen(p.s.hardCtx, a)
 }
 
 // appended puts what the Log said of a batch into the answer. The log's own goroutine calls it: it does not block.

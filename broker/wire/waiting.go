@@ -1,16 +1,30 @@
 package wire
 
-import "slices"
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+)
 
-// mostWaiting bounds the requests of one connection that wait for the disk together.
-const mostWaiting = 16
+const (
+	mostWaiting = 16       // requests of one connection that wait for the disk together
+	takenBytes  = 64 << 10 // of a request that the reader begins: it reads no other one meanwhile
+)
 
 // waiting are the requests of a connection that are begun and not answered, oldest first: Produce requests whose batches
 // have their offsets and wait for the disk. The next one is begun meanwhile, so that one sync serves them all. Answers go in
-// the order of the requests, and any other request is begun when all before it are answered. One goroutine uses it.
+// the order of the requests, and any other request is begun when all before it are answered.
+//
+// Two goroutines use it. The loop answers, and begins what the reader has left to it. The reader begins a small Produce
+// request by itself when all before it are begun, and answers it when all before it are answered and it waits for nothing:
+// to wake the loop takes longer than that.
 type waiting struct {
 	c    *conn
-	reqs []underway
+	left atomic.Int32  // frames that the reader has left to the loop, and that are not begun
+	wake chan struct{} // holds one when the oldest request may be answered
+
+	mu   sync.Mutex
+	reqs []underway // the reader appends, and the loop
 }
 
 // underway is a request that is begun.
@@ -28,37 +42,99 @@ func (w *waiting) loop() error {
 			}
 			continue
 		}
-		frames := w.c.frames
-		if w.full() {
-			frames = nil
-		}
 		select {
-		case f, open := <-frames:
+		case f, open := <-w.c.frames:
 			if !open {
 				return w.finishAll()
 			}
-			if err := w.begin(f); err != nil {
+			err := w.begin(f)
+			w.left.Add(-1)
+			if err != nil {
 				return err
 			}
-		case <-w.ready():
-			if err := w.finish(); err != nil {
-				return err
-			}
+		case <-w.wake:
 		}
 	}
 }
 
-// ready is closed when the oldest request can be answered; nil when there is none.
-func (w *waiting) ready() <-chan struct{} {
-	if len(w.reqs) == 0 {
-		return nil
+// take begins a request on the goroutine that has read it, if that is for the reader to do. After an error the connection
+// is to end.
+func (w *waiting) take(f *frame) (taken bool, err error) {
+	c := w.c
+	if f.key != keyProduce || len(f.body) > takenBytes || c.s.gateway != nil || w.left.Load() > 0 || w.full() || c.ahead.holds(f) {
+		return false, nil
 	}
-	return w.reqs[0].answer.ready
+	a, err := c.s.dispatch(c.ctx, c, f)
+	switch {
+	case err != nil:
+		w.push(*f, refused(a, err))
+	case a.ready == nil:
+		w.push(*f, answer{ready: closed, whole: func() (answer, error) { return a, nil }})
+	case isClosed(a.ready) && w.count() == 0:
+		return true, w.answer(f, a)
+	default:
+		w.push(*f, a)
+	}
+	return true, nil
+}
+
+// refused ends the connection when all before it are answered.
+func refused(a answer, err error) answer {
+	return answer{ready: closed, last: true, whole: func() (answer, error) { return a, err }}
+}
+
+// push takes a request among those that wait.
+func (w *waiting) push(f frame, a answer) {
+	w.mu.Lock()
+	w.reqs = append(w.reqs, underway{f, a})
+	w.mu.Unlock()
+	if isClosed(a.ready) {
+		w.signal()
+	}
+}
+
+// ready is called when the answer of a request is there, by the goroutine that has it: it does not block. Where that is before the
+// request is pushed, push finds it.
+func (w *waiting) ready() {
+	if w.count() > 0 {
+		w.signal()
+	}
+}
+
+func (w *waiting) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (w *waiting) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.reqs)
+}
+
+// oldest gives the request that is answered next.
+func (w *waiting) oldest() (u underway, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.reqs) == 0 {
+		return underway{}, false
+	}
+	return w.reqs[0], true
 }
 
 func (w *waiting) answered() bool {
+	u, ok := w.oldest()
+	return ok && isClosed(u.answer.ready)
+}
+
+// closed is what is always ready.
+var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-w.ready():
+	case <-c:
 		return true
 	default:
 		return false
@@ -67,6 +143,8 @@ func (w *waiting) answered() bool {
 
 // full says whether nothing is begun behind what waits.
 func (w *waiting) full() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	n := len(w.reqs)
 	return n >= mostWaiting || n > 0 && w.reqs[n-1].answer.last
 }
@@ -74,8 +152,9 @@ func (w *waiting) full() bool {
 // begin takes a request to where it waits, or answers it. After an error those before it are answered.
 func (w *waiting) begin(f frame) error {
 	c := w.c
-	if f.key != keyProduce || c.ahead.holds(&f) {
-		if err := w.finishAll(); err != nil {
+	alone := f.key != keyProduce || c.ahead.holds(&f)
+	for alone && w.count() > 0 || w.full() {
+		if err := w.finish(); err != nil {
 			c.over(&f, answer{})
 			return err
 		}
@@ -83,7 +162,7 @@ func (w *waiting) begin(f frame) error {
 	c.ahead.hold(c.ctx, &f) // a client that keeps to what it was told does not notice
 	a, err := c.s.dispatch(c.ctx, c, &f)
 	if err == nil && a.ready != nil {
-		w.reqs = append(w.reqs, underway{f, a})
+		w.push(f, a)
 		return nil
 	}
 	if before := w.finishAll(); err == nil {
@@ -98,7 +177,7 @@ func (w *waiting) begin(f frame) error {
 
 // finishAll waits for all requests and answers them.
 func (w *waiting) finishAll() error {
-	for len(w.reqs) > 0 {
+	for w.count() > 0 {
 		if err := w.finish(); err != nil {
 			return err
 		}
@@ -108,18 +187,27 @@ func (w *waiting) finishAll() error {
 
 // finish answers the oldest request when it can be.
 func (w *waiting) finish() error {
-	b := &w.reqs[0]
-	<-b.answer.ready
-	a, err := b.answer.whole()
-	if err == nil {
-		err = w.c.send(a)
-	}
-	w.c.over(&b.frame, a)
+	u, _ := w.oldest()
+	<-u.answer.ready
+	err := w.answer(&u.frame, u.answer)
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.reqs = slices.Delete(w.reqs, 0, 1) // there are few
 	return err
 }
 
-// abandon lets go of requests that nobody answers. Their memory is the log's as long as it has their batches.
+// answer answers a request that waits for nothing.
+func (w *waiting) answer(f *frame, ready answer) error {
+	a, err := ready.whole()
+	if err == nil {
+		err = w.c.send(a)
+	}
+	w.c.over(f, a)
+	return err
+}
+
+// abandon lets go of requests that nobody answers, when the reader is gone. Their memory is the log's as long as it has their
+// batches.
 func (w *waiting) abandon() {
 	for i := range w.reqs {
 		b := &w.reqs[i]

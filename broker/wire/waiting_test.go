@@ -14,7 +14,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ledgerlake/ledgerlake/broker"
-	"github.com/ledgerlake/ledgerlake/record"
 )
 
 // lazyLog gives a batch its offset at once, and says that it is durable when it is told to.
@@ -26,20 +25,26 @@ type lazyLog struct {
 	then []func() // in the order of the batches; nil for those that were told of
 }
 
-func (l *lazyLog) AppendThen(ctx context.Context, tp record.TopicPartition, batch []byte, then func(broker.AppendResult, error)) {
-	res, err := l.Append(ctx, tp, batch)
+func (l *lazyLog) AppendThen(ctx context.Context, batches ...broker.Append) {
+	for _, b := range batches {
+		l.appendThen(ctx, b)
+	}
+}
+
+func (l *lazyLog) appendThen(ctx context.Context, b broker.Append) {
+	res, err := l.Append(ctx, b.TP, b.Batch)
 	if err != nil {
-		then(res, err)
+		b.Then(res, err)
 		return
 	}
-	was := bytes.Clone(batch)
+	was := bytes.Clone(b.Batch)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.then = append(l.then, func() {
-		if !bytes.Equal(batch, was) {
+		if !bytes.Equal(b.Batch, was) {
 			l.tb.Error("the memory of a batch was used again while the log had it")
 		}
-		then(res, nil)
+		b.Then(res, nil)
 	})
 }
 
