@@ -14,6 +14,7 @@ import (
 const (
 	produceParallel = 64       // batches of one request that are checked at a time
 	produceHere     = 16 << 10 // batches up to this size are checked one after the other
+	produceTogether = 64 << 10 // bytes of them that the log gets at once: of more it writes some while others are checked
 )
 
 // producing are the batches of one Produce request on their way into the log. The server's context goes with them: what
@@ -25,6 +26,7 @@ type producing struct {
 	log   broker.Appender // nil: the log has none
 
 	here     []broker.Append // checked one after the other, for the log to take together
+	bytes    int             // of them
 	queueing sync.WaitGroup  // batches that are checked side by side
 	sem      chan struct{}
 	left     atomic.Int32  // batches that wait, and one while more may come
@@ -47,7 +49,10 @@ func (p *producing) begin(tp record.TopicPartition, batch []byte, out *kmsg.Prod
 	p.left.Add(1)
 	if p.log != nil && (p.alone || len(batch) <= produceHere) {
 		if a, ok := p.check(tp, batch, out); ok {
-			p.here = append(p.here, a)
+			p.here, p.bytes = append(p.here, a), p.bytes+len(batch)
+		}
+		if p.bytes >= produceTogether {
+			p.appendHere()
 		}
 		return
 	}
@@ -66,10 +71,15 @@ func (p *producing) begin(tp record.TopicPartition, batch []byte, out *kmsg.Prod
 // begun waits until all batches have their offsets, so that those of the next request come behind them.
 func (p *producing) begun() {
 	p.queueing.Wait()
+	p.appendHere()
+	p.done()
+}
+
+func (p *producing) appendHere() {
 	if len(p.here) > 0 {
 		p.log.AppendThen(p.s.hardCtx, p.here...)
+		p.here, p.bytes = nil, 0
 	}
-	p.done()
 }
 
 func (p *producing) done() {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,9 +24,13 @@ type lazyLog struct {
 
 	mu   sync.Mutex
 	then []func() // in the order of the batches; nil for those that were told of
+	lots []int    // batches that came together
 }
 
 func (l *lazyLog) AppendThen(ctx context.Context, batches ...broker.Append) {
+	l.mu.Lock()
+	l.lots = append(l.lots, len(batches))
+	l.mu.Unlock()
 	for _, b := range batches {
 		l.appendThen(ctx, b)
 	}
@@ -286,5 +291,38 @@ func TestDrainAnswersWaitingRequests(t *testing.T) {
 	}
 	if err := <-closed; err != nil {
 		t.Error(err)
+	}
+}
+
+// Small batches of a request come to the log together, of a large request in several lots: it writes one while others are checked.
+func TestSmallBatchesComeTogether(t *testing.T) {
+	const n, size = 12, 15 << 10
+	log := &lazyLog{memLog: newMemLog(t), tb: t}
+	if _, err := log.CreateTopic(t.Context(), "t", topicOf(n)); err != nil {
+		t.Fatal(err)
+	}
+	nc := dial(t, start(t, log, nil))
+	_ = nc.SetDeadline(time.Now().Add(patience))
+	for i, want := range [][]int{{n}, {5, 5, 2}} {
+		value := strings.Repeat("v", []int{100, size}[i])
+		req := produceRequest(t, -1, "t", value)
+		one := req.Topics[0].Partitions[0]
+		for p := range int32(n - 1) {
+			one.Partition = p + 1
+			req.Topics[0].Partitions = append(req.Topics[0].Partitions, one)
+			req.Topics[0].Partitions[p+1].Records = bytes.Clone(one.Records)
+		}
+		log.mu.Lock()
+		log.then, log.lots = nil, nil
+		log.mu.Unlock()
+		put(t, nc, frameOf(req, 9, int32(i)))
+		log.await(t, n)
+		for at := range n {
+			log.durable(at)
+		}
+		expect(t, nc, int32(i))
+		if !slices.Equal(log.lots, want) {
+			t.Errorf("batches of %d bytes came in lots of %v, want %v", len(value), log.lots, want)
+		}
 	}
 }
