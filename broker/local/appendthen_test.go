@@ -2,9 +2,10 @@ package local
 
 import (
 	"fmt"
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
@@ -106,28 +107,51 @@ func TestAppendTogether(t *testing.T) {
 	}
 }
 
-// The journal does not begin with the first of batches that come together.
+// The journal is not woken for the first of batches that come together.
 func TestJournalAwaitsBatchesThatComeTogether(t *testing.T) {
-	l := mustOpen(t, smallConfig(vfs.NewMem()))
+	inj := vfs.NewInject(vfs.NewMem())
+	l := mustOpen(t, smallConfig(inj))
 	defer mustClose(t, l)
 	mustCreate(t, l, "t", broker.TopicConfig{Partitions: 2})
-	first, second := make(chan error, 1), make(chan error, 1)
+	syncing, goOn := make(chan struct{}), make(chan struct{})
+	begin := sync.OnceFunc(func() { close(syncing); <-goOn })
+	inj.Observe(func(op vfs.Op, _ string) {
+		if op == vfs.OpSync {
+			begin()
+		}
+	})
+	told := make(chan error, 3)
+	batch := func(partition int32) broker.Append {
+		return broker.Append{TP: tp("t", partition), Batch: batchOf(t, "v"), Then: func(_ broker.AppendResult, err error) { told <- err }}
+	}
+	l.AppendThen(t.Context(), batch(0))
+	<-syncing // the journal takes nothing
+	select {
+	case <-l.queue.wake: // it had seen the batch before
+	default:
+	}
 	p, err := l.partition(tp("t", 1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.mu.Lock() // the second batch waits for it
-	go l.AppendThen(t.Context(),
-		broker.Append{TP: tp("t", 0), Batch: batchOf(t, "v"), Then: func(_ broker.AppendResult, err error) { first <- err }},
-		broker.Append{TP: tp("t", 1), Batch: batchOf(t, "v"), Then: func(_ broker.AppendResult, err error) { second <- err }})
-	select {
-	case err := <-first:
-		first <- err
-		t.Error("the first batch was written alone")
-	case <-time.After(20 * time.Millisecond):
+	all := []broker.Append{batch(0), batch(1)}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		l.AppendThen(t.Context(), all...)
+	}()
+	for n := 0; n == 0; runtime.Gosched() {
+		n, _ = l.queue.size()
 	}
+	woken := len(l.queue.wake)
 	p.mu.Unlock()
-	for _, told := range []chan error{first, second} {
+	<-done
+	if then := len(l.queue.wake); woken != 0 || then != 1 {
+		t.Errorf("the journal was woken %d times when one batch was queued, %d times when both were", woken, then)
+	}
+	close(goOn)
+	for range cap(told) {
 		if err := <-told; err != nil {
 			t.Fatal(err)
 		}
