@@ -185,7 +185,8 @@ func (l *Log) finalCheckpoint() error {
 	if l.journal.file != nil {
 		snap.journal++ // no file of that number is there: nothing to replay
 	}
-	l.journal.spares.forget() // no later file will want them
+	l.journal.giveBack() // no later file will want them, and a full disk has no other room for a checkpoint
+	l.journal.spares.forget()
 	if err := l.finish(snap); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
@@ -396,9 +397,13 @@ func readCheckpoint(fsys vfs.FS, dir string) (*checkpointState, error) {
 	return state, nil
 }
 
-// dropJournals removes the journal files before a sequence number, but for the spares.
+// dropJournals removes the journal files before a sequence number, but for the spares: none where appends are refused for want of room.
 func (l *Log) dropJournals(before uint64) error {
-	stay := l.journal.spares.release(before, int(l.cfg.CheckpointBytes/l.cfg.JournalBytes)+1)
+	most := int(l.cfg.CheckpointBytes/l.cfg.JournalBytes) + 1
+	if l.room.refused(leavingAll) != nil {
+		most = 0
+	}
+	stay := l.journal.spares.release(before, most)
 	seqs, err := listJournals(l.fs, l.journalDir)
 	if err != nil {
 		return err

@@ -204,6 +204,7 @@ func (l *Log) rotate(refuse *error) error {
 		*refuse = err
 		if l.journal.full(0) && l.crowded.CompareAndSwap(nil, &err) {
 			l.cfg.Logger.Error("no new journal file can be made; no appends until one can", "dir", l.cfg.Dir, "error", err)
+			l.requestCheckpoint() // the files before it make room; appends, which ask for one else, are refused
 		}
 		return nil
 	}

@@ -174,6 +174,50 @@ func TestSparesMakeRoom(t *testing.T) {
 	}
 }
 
+// TestCloseOnAFullDisk: the last checkpoint has the spares' room, which nothing else wants any more.
+func TestCloseOnAFullDisk(t *testing.T) {
+	mem := vfs.NewMem()
+	l := spareLog(t, mem)
+	fill(t, l, tp("t", 0), 1) // something for a checkpoint
+	fullAt(t, mem)
+	mustClose(t, l)
+	if seqs := journals(t, mem); len(seqs) > 0 {
+		t.Errorf("journal files %v", seqs)
+	}
+	l = mustOpen(t, smallConfig(mem.Crash(nil, vfs.KeepNothing)))
+	if _, b := mustRead(t, l, tp("t", 0)); b.End != 21 { // I1
+		t.Errorf("%v", b)
+	}
+	mustClose(t, l)
+}
+
+// TestNoJournalFile: where none can be made any more, the log writes a checkpoint by itself, and those before it can be used again.
+// Without appends nothing else would ask for one.
+func TestNoJournalFile(t *testing.T) {
+	mem := vfs.NewMem()
+	inject := vfs.NewInject(mem)
+	cfg := smallConfig(inject)
+	cfg.CheckpointBytes = 1 << 30
+	l := mustOpen(t, cfg)
+	mustCreate(t, l, "t", broker.TopicConfig{})
+	fill(t, l, tp("t", 0), 20)
+	inject.Fail(vfs.Rule{Op: vfs.OpPreallocate, K: 1, Forever: true, Err: vfs.ErrNoSpace})
+	end := record.Offset(20)
+	untilCheckpoint(t, l, func() {
+		for ; l.crowded.Load() == nil && end < 50; end++ { // until the next one would be refused
+			fill(t, l, tp("t", 0), 1)
+		}
+	})
+	fill(t, l, tp("t", 0), 9)
+	after := mem.Crash(nil, vfs.KeepNothing)
+	mustClose(t, l)
+	l = mustOpen(t, smallConfig(after))
+	if _, b := mustRead(t, l, tp("t", 0)); b.End != end+9 { // I1
+		t.Errorf("%v, want %d", b, end+9)
+	}
+	mustClose(t, l)
+}
+
 // TestFullForAMoment fails each write and each making of a file in turn, once, because the disk is full: nothing fails that
 // a user sees, as room may be there a moment later.
 func TestFullForAMoment(t *testing.T) {

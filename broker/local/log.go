@@ -96,7 +96,7 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
 	l.lock = lock
-	l.room = newRoom(&l.cfg)
+	l.room = newRoom(&l.cfg, l.requestCheckpoint)
 	seq, err := l.recover(ctx)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open log: %w", err), l.release())
@@ -196,6 +196,7 @@ func (l *Log) all() []*partition {
 func (l *Log) maintainLoop() {
 	ticker := newTicker(l.cfg.RetentionInterval)
 	defer ticker.Stop()
+	owed := false // a checkpoint: the last one failed, and while appends are refused nothing asks for another
 	for {
 		var err error
 		select {
@@ -203,8 +204,12 @@ func (l *Log) maintainLoop() {
 			return
 		case <-l.checkpointWish:
 			err = l.Checkpoint()
+			owed = err != nil
 		case <-ticker.C:
-			err = l.EnforceRetention()
+			if err = l.EnforceRetention(); err == nil && owed {
+				err = l.Checkpoint()
+				owed = err != nil
+			}
 		}
 		if err != nil && !errors.Is(err, broker.ErrClosed) {
 			l.cfg.Logger.Warn("log maintenance failed", "dir", l.cfg.Dir, "error", err)

@@ -246,7 +246,7 @@ func (r *rewriter) marker(s *seg, b record.Batch) error {
 
 func (r *rewriter) put(raw []byte, h record.BatchHeader) error {
 	n := int64(len(raw))
-	if err := r.l.room.claim(n, true); err != nil {
+	if err := r.l.room.claim(n, leavingQuarter); err != nil {
 		return err
 	}
 	err := r.out.w.Append(raw, h)

@@ -25,16 +25,19 @@ const (
 // room keeps a reserve of the disk free, since a log that cannot write what has its offset fails. Batches claim what they will
 // take before they get an offset, and settle it when that is written or has come to nothing. A look at the disk says how
 // much more may be claimed: so much is free beyond the reserve and beyond what is claimed and not settled. Once that is
-// used up appends are refused, until there is a quarter of the reserve more than it.
+// used up appends are refused, until there is a quarter of the reserve more than it. A checkpoint is asked for then: journal files
+// before it, and spare ones, are room too, and without appends nothing else would ask.
 //
-// What makes room, or lets others make it, goes on: transactions end and groups note their positions (internal topics,
-// markers) and compaction writes as long as half of the reserve is there. Marks, checkpoints, indexes and journal files have
-// the rest to themselves, and so has what the numbers leave out: the unused ends of last blocks, a few KiB a partition.
+// What others wait for, to make room, goes on as long as half of the reserve is there: transactions end and groups note their
+// positions (internal topics, markers). Compaction goes on until a quarter of it is left, since only it gives back what these took.
+// Marks, checkpoints, indexes and journal files have the rest to themselves, and so has what the numbers leave out: the unused
+// ends of last blocks, a few KiB a partition.
 type room struct {
 	fs      vfs.FS
 	dir     string
 	reserve int64 // 0: none is kept
 	log     *slog.Logger
+	short   func() // is told when appends begin to be refused; must not block
 
 	claimed atomic.Int64 // bytes, ever
 	settled atomic.Int64
@@ -49,11 +52,20 @@ type room struct {
 // shortage is why appends are refused.
 type shortage struct {
 	err  error
-	deep bool // half of the reserve is gone
+	left int64 // beside what is claimed
 }
 
-func newRoom(cfg *Config) *room {
-	r := &room{fs: cfg.FS, dir: cfg.Dir, log: cfg.Logger}
+// leaving is what a claim leaves of the reserve: one part in so many.
+type leaving int64
+
+const (
+	leavingAll     leaving = 1
+	leavingHalf    leaving = 2 // what others wait for to make room
+	leavingQuarter leaving = 4 // what makes room
+)
+
+func newRoom(cfg *Config, short func()) *room {
+	r := &room{fs: cfg.FS, dir: cfg.Dir, log: cfg.Logger, short: short}
 	if cfg.DiskReserve < 0 {
 		return r
 	}
@@ -79,22 +91,26 @@ func (l *Log) cost(batch []byte) int64 {
 
 // claimLocked is asked before a batch gets its offset.
 func (p *partition) claimLocked(batch []byte, h *record.BatchHeader) error {
-	return p.log.room.claim(p.log.cost(batch), h.Control() || broker.Internal(p.topic.name))
+	part := leavingAll
+	if h.Control() || broker.Internal(p.topic.name) {
+		part = leavingHalf
+	}
+	return p.log.room.claim(p.log.cost(batch), part)
 }
 
-// claim takes bytes that are then to be settled, unless it gives an error. needed are those that others wait for to make room.
-func (r *room) claim(n int64, needed bool) error {
+// claim takes bytes that are then to be settled, unless it gives an error.
+func (r *room) claim(n int64, part leaving) error {
 	if r.reserve == 0 {
 		return nil
 	}
-	if err := r.refused(needed); err != nil {
+	if err := r.refused(part); err != nil {
 		return err
 	}
 	if r.claimed.Add(n) <= r.next.Load() {
 		return nil
 	}
 	r.look()
-	err := r.refused(needed)
+	err := r.refused(part)
 	if err != nil {
 		r.claimed.Add(-n)
 	}
@@ -103,8 +119,10 @@ func (r *room) claim(n int64, needed bool) error {
 
 func (r *room) settle(n int64) { r.settled.Add(n) }
 
-func (r *room) refused(needed bool) error {
-	if low := r.low.Load(); low != nil && (low.deep || !needed) {
+func (r *room) floor(part leaving) int64 { return r.reserve / int64(part) }
+
+func (r *room) refused(part leaving) error {
+	if low := r.low.Load(); low != nil && (part == leavingAll || low.left < r.floor(part)) {
 		return low.err
 	}
 	return nil
@@ -126,21 +144,25 @@ func (r *room) look() {
 	}
 	r.blind = false
 	r.free.Store(space.Free)
-	left, floor := space.Free-(claimed-settled), r.reserve
+	left := space.Free - (claimed - settled)
 	was := r.low.Load() != nil
 	want := r.reserve
 	if was {
 		want += r.reserve / 4
 	}
 	var low *shortage
+	part := leavingAll // of those that are not refused
 	if left < want {
-		floor = r.reserve / 2
-		low = &shortage{err: r.refusal(space.Free), deep: left < floor}
+		low = &shortage{err: r.refusal(space.Free), left: left}
+		if part = leavingHalf; left < r.floor(part) {
+			part = leavingQuarter
+		}
 	}
 	r.low.Store(low)
-	r.next.Store(claimed + min(lookEvery, left-floor))
+	r.next.Store(claimed + min(lookEvery, left-r.floor(part)))
 	switch {
 	case low != nil && !was:
+		r.short()
 		r.log.Warn("the disk is nearly full; no appends until there is room", "dir", r.dir, "free", space.Free, "reserve", r.reserve)
 	case low == nil && was:
 		r.log.Info("there is room on the disk again; appends are taken", "dir", r.dir, "free", space.Free, "reserve", r.reserve)
@@ -188,5 +210,5 @@ type Room struct {
 
 // Room says whether there is room for appends. See Config.DiskReserve.
 func (l *Log) Room() Room {
-	return Room{Free: l.room.free.Load(), Reserve: l.room.reserve, Refused: l.room.refused(false)}
+	return Room{Free: l.room.free.Load(), Reserve: l.room.reserve, Refused: l.room.refused(leavingAll)}
 }

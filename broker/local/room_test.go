@@ -8,11 +8,13 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"path"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/internal/seedtest"
@@ -60,12 +62,35 @@ func roomyLog(t *testing.T, d Durability) (*Log, *vfs.Mem, *said) {
 	t.Helper()
 	mem, lines := vfs.NewMem(), &said{}
 	mem.Limit(1 << 20)
-	cfg := smallConfig(mem)
+	cfg := smallConfig(vfs.NewInject(mem))
 	cfg.Durability, cfg.DiskReserve, cfg.Logger = d, reserve, slog.New(slog.NewTextHandler(lines, nil))
 	l := mustOpen(t, cfg)
 	mustCreate(t, l, "t", broker.TopicConfig{})
 	mustCreate(t, l, "__state", broker.TopicConfig{})
 	return l, mem, lines
+}
+
+// untilCheckpoint does something for which a log writes a checkpoint by itself, and waits for that.
+func untilCheckpoint(t *testing.T, l *Log, do func()) {
+	t.Helper()
+	begun := make(chan struct{})
+	var once sync.Once
+	inject := l.fs.(*vfs.Inject)
+	inject.Observe(func(op vfs.Op, name string) {
+		if op == vfs.OpRename && strings.HasPrefix(path.Base(name), checkpointFile) {
+			once.Do(func() { close(begun) })
+		}
+	})
+	do()
+	select {
+	case <-begun:
+	case <-time.After(10 * time.Second):
+		t.Fatal("no checkpoint was written")
+	}
+	inject.Observe(nil)
+	if err := l.EnforceRetention(); err != nil { // waits for its end, and has nothing to do
+		t.Fatal(err)
+	}
 }
 
 // TestReserve: appends are refused before they get an offset, and taken again when there is a quarter of the reserve more than
@@ -93,6 +118,7 @@ func TestReserve(t *testing.T) {
 			}
 			leave(reserve + 4000)
 			refused("t", false)
+			untilCheckpoint(t, l, func() { leave(reserve - 1) })
 			leave(reserve - 1)
 			for range 3 {
 				refused("t", true)
@@ -181,8 +207,8 @@ func TestRoomByItself(t *testing.T) {
 	}
 }
 
-// TestCompactionLeavesHalf: compaction may use half of the reserve, since it makes room.
-func TestCompactionLeavesHalf(t *testing.T) {
+// TestCompactionLeavesAQuarter: compaction may use three quarters of the reserve, since it makes room.
+func TestCompactionLeavesAQuarter(t *testing.T) {
 	l, mem, _ := roomyLog(t, DurabilityGroup)
 	mustCreate(t, l, "keys", compactConfig())
 	p := tp("keys", 0)
@@ -191,7 +217,11 @@ func TestCompactionLeavesHalf(t *testing.T) {
 	}
 	mustCheckpoint(t, l)
 	before := state(mustScan(t, l, p, 0))
-	taken(t, mem, reserve/2+100)
+	untilCheckpoint(t, l, func() {
+		taken(t, mem, reserve/4+100)
+		l.room.look()
+	})
+	taken(t, mem, reserve/4+100)
 	l.room.look()
 	if err := l.Compact(t.Context()); !errors.Is(err, broker.ErrStorage) || l.failure() != nil {
 		t.Fatalf("compact: %v; failed: %v", err, l.failure())
@@ -206,6 +236,81 @@ func TestCompactionLeavesHalf(t *testing.T) {
 		t.Errorf("%d bytes claimed, %d settled", c, s)
 	}
 	mustClose(t, l)
+}
+
+// TestCompactionMakesRoomForGroups: where internal topics have used their half of the reserve, compaction of them gives it back; else
+// groups would wait for ever.
+func TestCompactionMakesRoomForGroups(t *testing.T) {
+	l, mem, _ := roomyLog(t, DurabilityGroup)
+	mustCreate(t, l, "__groups", compactConfig())
+	put := func(i int) error {
+		_, err := appendEither(t, l, tp("__groups", 0), kvBatch(t, record.None, kv{"g", fmt.Sprint(i, strings.Repeat("x", 200))}))
+		return err
+	}
+	for i := range 40 {
+		if err := put(i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustCheckpoint(t, l)
+	full := func() {
+		taken(t, mem, reserve/2)
+		l.room.look()
+	}
+	untilCheckpoint(t, l, full)
+	full()
+	if err := put(40); !errors.Is(err, broker.ErrStorage) {
+		t.Fatalf("half of the reserve is gone: %v", err)
+	}
+	mustCompact(t, l)
+	if err := put(40); err != nil {
+		t.Errorf("compaction has made room: %v", err)
+	}
+	mustClose(t, l)
+}
+
+// TestShortageMakesRoom: a log whose appends are refused gets by itself what it has of room, which is spare journal files and those
+// before a checkpoint. Without appends and retention nothing else would ask for that.
+func TestShortageMakesRoom(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		spare, again bool // the first checkpoint fails
+	}{{"journal files", false, false}, {"spare ones", true, false}, {"at the second try", false, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			mem := vfs.NewMem()
+			mem.Limit(1 << 20)
+			inject := vfs.NewInject(mem)
+			cfg := smallConfig(inject)
+			cfg.DiskReserve, cfg.CheckpointBytes, cfg.RetentionInterval = reserve, 1<<30, time.Millisecond
+			l := mustOpen(t, cfg)
+			mustCreate(t, l, "t", broker.TopicConfig{})
+			fill(t, l, tp("t", 0), 50)
+			if c.spare {
+				mustCheckpoint(t, l)
+			}
+			if c.again {
+				inject.Fail(vfs.Rule{Op: vfs.OpCreate, Pattern: checkpointFile + "*", K: 1, Err: syscall.EMFILE})
+			}
+			if n := len(journals(t, mem)); n < 7 {
+				t.Fatalf("only %d journal files", n)
+			}
+			untilCheckpoint(t, l, func() {
+				taken(t, mem, reserve-1)
+				l.room.look()
+			})
+			if n := len(journals(t, mem)); n != 1 {
+				t.Errorf("%d journal files", n)
+			}
+			fill(t, l, tp("t", 0), 1)
+			after := mem.Crash(nil, vfs.KeepNothing)
+			mustClose(t, l)
+			l = mustOpen(t, smallConfig(after))
+			if _, b := mustRead(t, l, tp("t", 0)); b.End != 51 { // I1
+				t.Errorf("%v", b)
+			}
+			mustClose(t, l)
+		})
+	}
 }
 
 // TestLooksAreRare: the disk is asked once for many appends.
@@ -235,13 +340,13 @@ func TestLooksAreRare(t *testing.T) {
 func TestClaims(t *testing.T) {
 	mem := vfs.NewMem()
 	mem.Limit(1 << 20)
-	r := newRoom(&Config{FS: mem, Dir: "/", DiskReserve: reserve, Logger: slog.New(slog.DiscardHandler)})
+	r := newRoom(&Config{FS: mem, Dir: "/", DiskReserve: reserve, Logger: slog.New(slog.DiscardHandler)}, func() {})
 	r.look()
 	var claimed atomic.Int64
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			for claimed.Load() < 2<<20 && r.claim(1000, false) == nil {
+			for claimed.Load() < 2<<20 && r.claim(1000, leavingAll) == nil {
 				claimed.Add(1000)
 				r.look()
 			}
@@ -252,11 +357,11 @@ func TestClaims(t *testing.T) {
 	if n := claimed.Load(); n > 1<<20-reserve || n < 1<<20-reserve-8000 || n != r.claimed.Load() {
 		t.Errorf("%d of %d bytes were claimed, and %d", n, 1<<20-reserve, r.claimed.Load())
 	}
-	if err := r.claim(1000, true); err != nil {
+	if err := r.claim(1000, leavingHalf); err != nil {
 		t.Errorf("needed by others: %v", err)
 	}
 	r.settle(r.claimed.Load())
-	if r.look(); r.claim(1000, false) != nil {
+	if r.look(); r.claim(1000, leavingAll) != nil {
 		t.Error("all came to nothing, and still there is no room")
 	}
 }
@@ -266,32 +371,36 @@ func TestUnknownRoom(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		cfg   int64
-		k     int // the look that fails, with all later ones; 0: none
+		fails string // from then on; empty: never
 		say   string
 		taken bool
 	}{
-		{"at start", 0, 1, "no reserve is kept of it", true},
-		{"later", 0, 4, "no reserve is kept until it is", true},
-		{"off", -1, 0, "", true},
-		{"default", 0, 0, "", false},
-		{"another", 300 << 10, 0, "", true},
+		{"at start", 0, "open", "no reserve is kept of it", true},
+		{"later", 0, "look", "no reserve is kept until it is", true},
+		{"off", -1, "", "", true},
+		{"default", 0, "", "", false},
+		{"another", 300 << 10, "", "", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			mem, lines := vfs.NewMem(), &said{}
 			mem.Limit(4 << 20)
 			inject := vfs.NewInject(mem)
-			if c.k > 0 {
-				inject.Fail(vfs.Rule{Op: vfs.OpSpace, K: c.k, Forever: true, Err: syscall.EIO})
+			fail := func(from string) {
+				if c.fails == from {
+					inject.Fail(vfs.Rule{Op: vfs.OpSpace, K: 1, Forever: true, Err: syscall.EIO})
+				}
 			}
+			fail("open")
 			cfg := smallConfig(inject)
 			cfg.DiskReserve, cfg.Logger = c.cfg, slog.New(slog.NewTextHandler(lines, nil))
 			l := mustOpen(t, cfg)
 			mustCreate(t, l, "t", broker.TopicConfig{})
 			taken(t, mem, 350<<10) // less than a tenth
 			l.room.look()
-			if c.name == "later" && l.Room().Refused == nil {
+			if c.fails == "look" && l.Room().Refused == nil {
 				t.Error("there is room before nobody knows")
 			}
+			fail("look")
 			l.room.look()
 			if _, err := appendEither(t, l, tp("t", 0), batchOf(t, "x")); c.taken != (err == nil) {
 				t.Errorf("append: %v", err)

@@ -19,7 +19,8 @@ import (
 //     lies behind the header, frames of an earlier life, is none of its own: it is without frames, as a fresh file is.
 //   - the directory is synced before a frame is written, so that the name stays.
 //
-// Where the disk is full, those that wait are given back, and what failed is tried once more. What the disk holds when we stop
+// Where the disk is full, those that wait are given back, and what failed is tried once more; where it is nearly full, a checkpoint
+// keeps none; the last one of a log gives them back first. What the disk holds when we stop
 // meanwhile: some of them, or all while their directory is not synced; they lie before the checkpoint, and Open removes them.
 //
 // The committer adds and takes, checkpoints release, and whoever meets a full disk drops. The mutex is the last of all locks;
@@ -84,12 +85,17 @@ func (j *journal) madeRoom(err error) bool {
 	if !errors.Is(err, vfs.ErrNoSpace) {
 		return false
 	}
-	j.giving.Lock() // who comes second tries again when the files are gone
+	j.giveBack()
+	return true
+}
+
+// giveBack removes the files that wait to be used.
+func (j *journal) giveBack() {
+	j.giving.Lock() // who comes second goes on when the files are gone
 	defer j.giving.Unlock()
 	for _, seq := range j.spares.drop() {
 		_ = j.fs.Remove(journalName(j.dir, seq)) // the next checkpoint removes it too
 	}
-	return true
 }
 
 // drop gives the files that may be used again, and forgets them.
