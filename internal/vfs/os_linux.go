@@ -22,8 +22,16 @@ func (osFS) Space(name string) (Space, error) {
 	if st.Blocks == 0 { // of a file system that counts nothing
 		return Space{}, &os.PathError{Op: "statfs", Path: name, Err: errors.ErrUnsupported}
 	}
-	block := int64(st.Bsize)
-	return Space{Total: int64(st.Blocks) * block, Free: int64(st.Bavail) * block}, nil
+	return spaceOf(&st), nil
+}
+
+// spaceOf counts in fragments. A block may be what reads are best made of: virtiofs says 1 MiB, of files in 4 KiB.
+func spaceOf(st *syscall.Statfs_t) Space {
+	unit := int64(st.Frsize)
+	if unit == 0 { // of an old file system
+		unit = int64(st.Bsize)
+	}
+	return Space{Total: int64(st.Blocks) * unit, Free: int64(st.Bavail) * unit}
 }
 
 // SyncData is fdatasync: it does not wait for times and other metadata that reading does not need.

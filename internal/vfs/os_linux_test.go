@@ -48,3 +48,21 @@ func TestPaced(t *testing.T) {
 		t.Errorf("the whole failed: %v", err)
 	}
 }
+
+// TestSpaceOf: what a file system counts is fragments, where it knows of some.
+func TestSpaceOf(t *testing.T) {
+	for _, c := range []struct {
+		bsize, frsize int64
+		want          Space
+	}{
+		{4096, 4096, Space{Total: 100 * 4096, Free: 50 * 4096}},
+		{1 << 20, 4096, Space{Total: 100 * 4096, Free: 50 * 4096}},
+		{4096, 0, Space{Total: 100 * 4096, Free: 50 * 4096}},
+	} {
+		st := syscall.Statfs_t{Blocks: 100, Bfree: 60, Bavail: 50} // ten are root's
+		st.Bsize, st.Frsize = c.bsize, c.frsize
+		if got := spaceOf(&st); got != c.want {
+			t.Errorf("blocks of %d, fragments of %d: %+v, want %+v", c.bsize, c.frsize, got, c.want)
+		}
+	}
+}
