@@ -40,7 +40,7 @@ type request struct {
 	weight   int64  // of its frame
 	drop     func() // nothing of the frame is needed any more: a wait begins
 	later    *later // the handler's answer comes when it has returned
-	told     func() // by a handler with a later answer when that is ready
+	told     func() // called by a handler with a later answer when that is ready; may be nil
 	proof    *proof
 	proved   func()        // the user is who they say they are
 	end      error         // ends the connection after the answer

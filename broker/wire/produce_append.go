@@ -31,7 +31,7 @@ type producing struct {
 	sem      chan struct{}
 	left     atomic.Int32  // batches that wait, and one while more may come
 	ready    chan struct{} // closed when none is left
-	told     func()        // called then
+	told     func()        // called then; may be nil
 }
 
 func (s *Server) newProducing(r *request, req *kmsg.ProduceRequest) *producing {
@@ -85,7 +85,9 @@ func (p *producing) appendHere() {
 func (p *producing) done() {
 	if p.left.Add(-1) == 0 {
 		close(p.ready)
-		p.told()
+		if p.told != nil {
+			p.told()
+		}
 	}
 }
 
