@@ -1,6 +1,7 @@
 package local
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -155,5 +156,40 @@ func TestJournalAwaitsBatchesThatComeTogether(t *testing.T) {
 		if err := <-told; err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// Close waits for batches that come together, and does not keep them from being written.
+func TestCloseWhileBatchesComeTogether(t *testing.T) {
+	l := mustOpen(t, smallConfig(vfs.NewMem()))
+	mustCreate(t, l, "t", broker.TopicConfig{Partitions: 3})
+	told := make(chan error, 3)
+	var all []broker.Append
+	for i := range int32(cap(told)) {
+		all = append(all, broker.Append{TP: tp("t", i), Batch: batchOf(t, "v"), Then: func(_ broker.AppendResult, err error) { told <- err }})
+	}
+	p, err := l.partition(tp("t", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.mu.Lock() // the second batch waits for it
+	go l.AppendThen(t.Context(), all...)
+	for n := 0; n == 0 && len(told) == 0; runtime.Gosched() { // until the first one is queued, or taken already
+		n, _ = l.queue.size()
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- l.Close() }()
+	for l.life.TryRLock() { // until Close waits
+		l.life.RUnlock()
+		runtime.Gosched()
+	}
+	p.mu.Unlock()
+	for range cap(told) {
+		if err := <-told; err != nil && !errors.Is(err, broker.ErrClosed) {
+			t.Error(err)
+		}
+	}
+	if err := <-closed; err != nil {
+		t.Fatal(err)
 	}
 }

@@ -117,7 +117,10 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 
 // enter begins a change; leave ends it.
 func (l *Log) enter() error {
-	l.life.RLock()
+	if !l.life.TryRLock() { // Close waits for what has entered, and so for what was queued and not signalled
+		l.queue.signal()
+		l.life.RLock()
+	}
 	if l.isClosed() {
 		l.life.RUnlock()
 		return broker.ErrClosed

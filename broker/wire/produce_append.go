@@ -51,8 +51,8 @@ func (p *producing) begin(tp record.TopicPartition, batch []byte, out *kmsg.Prod
 		if a, ok := p.check(tp, batch, out); ok {
 			p.here, p.bytes = append(p.here, a), p.bytes+len(batch)
 		}
-		if p.bytes >= produceTogether {
-			p.appendHere()
+		if p.bytes >= produceTogether || p.txn.id != "" {
+			p.appendHere() // a batch holds its transaction open: one that is kept back would keep the next from being checked, if the transaction's end waits
 		}
 		return
 	}

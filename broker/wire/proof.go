@@ -42,7 +42,7 @@ func (e *loginError) Error() string {
 }
 func (e *loginError) Unwrap() error { return e.err }
 
-// proof is how far a connection has shown by SASL who its user is. Only the goroutine that answers uses it.
+// proof is how far a connection has shown by SASL who its user is. One goroutine uses it at a time: the one that begins a request.
 type proof struct {
 	chosen    string // by SaslHandshake, until the authentication ends
 	scram     *scram.Server

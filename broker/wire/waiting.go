@@ -20,7 +20,7 @@ const (
 // to wake the loop takes longer than that.
 type waiting struct {
 	c    *conn
-	left atomic.Int32  // frames that the reader has left to the loop, and that are not begun
+	left atomic.Int32  // frames that the reader has left to the loop, and that are not begun; one more when the loop is to end
 	wake chan struct{} // holds one when the oldest request may be answered
 
 	mu   sync.Mutex
@@ -47,11 +47,10 @@ func (w *waiting) loop() error {
 			if !open {
 				return w.finishAll()
 			}
-			err := w.begin(f)
-			w.left.Add(-1)
-			if err != nil {
-				return err
+			if err := w.begin(f); err != nil {
+				return err // all that comes is left to the loop, which ends
 			}
+			w.left.Add(-1)
 		case <-w.wake:
 		}
 	}
@@ -61,7 +60,8 @@ func (w *waiting) loop() error {
 // is to end.
 func (w *waiting) take(f *frame) (taken bool, err error) {
 	c := w.c
-	if f.key != keyProduce || len(f.body) > takenBytes || c.s.gateway != nil || w.left.Load() > 0 || w.full() || c.ahead.holds(f) {
+	// full first: what ends the connection is left to the loop before it no longer waits.
+	if f.key != keyProduce || len(f.body) > takenBytes || c.s.gateway != nil || w.full() || w.left.Load() > 0 || c.ahead.holds(f) {
 		return false, nil
 	}
 	a, err := c.s.dispatch(c.ctx, c, f)
@@ -70,7 +70,7 @@ func (w *waiting) take(f *frame) (taken bool, err error) {
 		w.push(*f, refused(a, err))
 	case a.ready == nil:
 		w.push(*f, answer{ready: closed, whole: func() (answer, error) { return a, nil }})
-	case isClosed(a.ready) && w.count() == 0:
+	case isClosed(a.ready) && w.count() == 0 && w.left.Load() == 0: // in this order, as above
 		return true, w.answer(f, a)
 	default:
 		w.push(*f, a)
@@ -190,6 +190,9 @@ func (w *waiting) finish() error {
 	u, _ := w.oldest()
 	<-u.answer.ready
 	err := w.answer(&u.frame, u.answer)
+	if err != nil {
+		w.left.Add(1) // the connection ends: the reader begins nothing more, and answers nothing
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.reqs = slices.Delete(w.reqs, 0, 1) // there are few

@@ -267,6 +267,49 @@ func TestNothingBeginsBehindARefusedRequest(t *testing.T) {
 	}
 }
 
+// As above, where what comes behind arrives while the refused request ends the connection.
+func TestNothingBeginsWhileAConnectionEnds(t *testing.T) {
+	for range 300 {
+		log, s, nc := lazily(t)
+		put(t, nc, frameOf(produceRequest(t, 0, "t", "v"), 9, 0))
+		put(t, nc, frameOf(produceRequest(t, 0, "none", "v"), 9, 1))
+		log.await(t, 1)
+		go func() {
+			for i := range int32(20) {
+				_, _ = nc.Write(frameOf(produceRequest(t, -1, "t", "v"), 9, 2+i))
+			}
+		}()
+		log.durable(0)
+		if n, err := io.Copy(io.Discard, nc); n != 0 || err != nil && !strings.Contains(err.Error(), "reset") {
+			t.Fatalf("%d bytes, %v", n, err)
+		}
+		waitConns(t, s, 0)
+		if got := log.begun(); got != 1 {
+			t.Fatalf("%d batches are in the log, want that before the refused one", got)
+		}
+	}
+}
+
+// A batch of a transaction is with the log before the next one is checked, which waits if the transaction's end does.
+func TestBatchesOfATransactionComeOneByOne(t *testing.T) {
+	log, s, nc := lazily(t)
+	p := openTxn(t, log.memLog, s.txns, "id", true)
+	req := produceRequest(t, -1, "t", "v")
+	req.TransactionID = kmsg.StringPtr("id")
+	req.Topics[0].Partitions[0].Records = txnBatch(t, p, 1)
+	second := req.Topics[0].Partitions[0]
+	second.Partition, second.Records = 1, txnBatch(t, p, 0)
+	req.Topics[0].Partitions = append(req.Topics[0].Partitions, second)
+	put(t, nc, frameOf(req, implicitTxnVersion, 0))
+	log.await(t, 2)
+	if want := []int{1, 1}; !slices.Equal(log.lots, want) {
+		t.Errorf("they came in lots of %v, want %v", log.lots, want)
+	}
+	log.durable(0)
+	log.durable(1)
+	expect(t, nc, 0)
+}
+
 // A drain answers what waits.
 func TestDrainAnswersWaitingRequests(t *testing.T) {
 	log, s, nc := lazily(t)
