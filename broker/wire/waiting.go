@@ -193,10 +193,14 @@ func (w *waiting) finish() error {
 	if err != nil {
 		w.left.Add(1) // the connection ends: the reader begins nothing more, and answers nothing
 	}
+	w.dropOldest()
+	return err
+}
+
+func (w *waiting) dropOldest() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.reqs = slices.Delete(w.reqs, 0, 1) // there are few
-	return err
 }
 
 // answer answers a request that waits for nothing.
@@ -212,12 +216,11 @@ func (w *waiting) answer(f *frame, ready answer) error {
 // abandon lets go of requests that nobody answers, when the reader is gone. Their memory is the log's as long as it has their
 // batches.
 func (w *waiting) abandon() {
-	for i := range w.reqs {
-		b := &w.reqs[i]
-		<-b.answer.ready
-		w.c.over(&b.frame, b.answer)
+	for u, ok := w.oldest(); ok; u, ok = w.oldest() {
+		<-u.answer.ready
+		w.c.over(&u.frame, u.answer)
+		w.dropOldest()
 	}
-	w.reqs = nil
 }
 
 // send writes an answer.

@@ -3,7 +3,7 @@
 // The client (kgo, seen in 1.22.3) gives the first records of a topic to their partitions before it stores that the
 // topic has these partitions, and both are seen by who ends the transaction in between: the records are acknowledged,
 // but no stored partition has any, so EndTransaction sends nothing and returns nil. The transaction stays open, and
-// its records are the next one's, or nobody's.
+// its records are the next one's, or nobody's. Where the transaction needs no AddPartitionsToTxn (KIP-890) it is aborted instead.
 package txnend
 
 import (
