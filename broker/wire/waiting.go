@@ -60,8 +60,7 @@ func (w *waiting) loop() error {
 // is to end.
 func (w *waiting) take(f *frame) (taken bool, err error) {
 	c := w.c
-	// full first: what ends the connection is left to the loop before it no longer waits.
-	if f.key != keyProduce || len(f.body) > takenBytes || c.s.gateway != nil || w.full() || w.left.Load() > 0 || c.ahead.holds(f) {
+	if f.key != keyProduce || len(f.body) > takenBytes || c.s.gateway != nil || !w.free() || c.ahead.holds(f) {
 		return false, nil
 	}
 	a, err := c.s.dispatch(c.ctx, c, f)
@@ -70,13 +69,17 @@ func (w *waiting) take(f *frame) (taken bool, err error) {
 		w.push(*f, refused(a, err))
 	case a.ready == nil:
 		w.push(*f, answer{ready: closed, whole: func() (answer, error) { return a, nil }})
-	case isClosed(a.ready) && w.count() == 0 && w.left.Load() == 0: // in this order, as above
+	case isClosed(a.ready) && w.count() == 0 && w.left.Load() == 0: // in this order, see free
 		return true, w.answer(f, a)
 	default:
 		w.push(*f, a)
 	}
 	return true, nil
 }
+
+// free says whether the reader may begin a request. What the loop begins is among those that wait before it is no longer left to
+// the loop, and what ends the connection is left to it before it no longer waits: so left is looked at on both sides.
+func (w *waiting) free() bool { return w.left.Load() == 0 && !w.full() && w.left.Load() == 0 }
 
 // refused ends the connection when all before it are answered.
 func refused(a answer, err error) answer {
