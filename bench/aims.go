@@ -36,7 +36,7 @@ func aims() []aim {
 		{issue: 5, what: "with 30 ms more a put the gap grows (answers after the Raft commit)", scenario: "committer", goals: re(`^versitygw: .*early answers, 30 ms more a put / without$`)},
 		{issue: 5, what: "p99 of a commit below 1 s, no writer starved, fail-over below 2 s", scenario: "committer", goals: re(`^versitygw: (p99|most commits|leader lost)`)},
 		{issue: 6, what: "durable p50 within two disk syncs at 1, 12 and 1,000 partitions", scenario: "broker", goals: re(`^durable p50`),
-			why: "the way there and back alone is about one sync, and a record waits for the rest of the sync under way, and its own: README of docs/benchmarks"},
+			why: "the way there and back does not get shorter with a faster disk, and is about one sync of this one: README of docs/benchmarks"},
 		{issue: 6, what: "durable produce 3 times Kafka's with a flush a message", scenario: "broker", goals: re(`^durable produce`),
 			why: "client and server share two processors: with no sync at all it is not three times as much here: README of docs/benchmarks"},
 		{issue: 6, what: "processor time a GB at or below Kafka's", scenario: "broker", goals: re(`^CPU a GB`)},
