@@ -260,8 +260,8 @@ func (r brokerRead) once(ctx context.Context, src broker.Source, want int64) (re
 }
 
 // steady sends records at a rate and measures how long each waits for its acknowledgement. The client has one processor, which
-// is far more than it needs: with two its scheduler wakes the second for each step of a record's way, which on two processors
-// is 0.1 ms and more of every wait, of whatever server.
+// is far more than it needs: with two its scheduler wakes the second for each step of a record's way, which on a machine of two
+// processors was 0.1 ms and more of a wait for our server.
 func (w *brokerWork) steady(ctx context.Context, s *brokerServer, side, topic string, partitions, round int) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, brokerTimeout, fmt.Errorf("%s: not done within %s", side, brokerTimeout))
 	defer cancel()

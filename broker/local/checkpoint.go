@@ -162,7 +162,8 @@ func (l *Log) Checkpoint() error {
 	return l.checkpointLocked()
 }
 
-func (l *Log) checkpointLocked() error {
+func (l *Log) checkpointLocked() (err error) {
+	defer func() { l.owed.Store(err != nil) }()
 	l.sinceCheckpoint.Store(0)
 	l.sealedOpen.Store(0)
 	snap := &snapshot{}

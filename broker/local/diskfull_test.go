@@ -194,12 +194,7 @@ func TestCloseOnAFullDisk(t *testing.T) {
 // TestNoJournalFile: where none can be made any more, the log writes a checkpoint by itself, and those before it can be used again.
 // Without appends nothing else would ask for one.
 func TestNoJournalFile(t *testing.T) {
-	mem := vfs.NewMem()
-	inject := vfs.NewInject(mem)
-	cfg := smallConfig(inject)
-	cfg.CheckpointBytes = 1 << 30
-	l := mustOpen(t, cfg)
-	mustCreate(t, l, "t", broker.TopicConfig{})
+	l, mem, inject := injected(t, 0)
 	fill(t, l, tp("t", 0), 20)
 	inject.Fail(vfs.Rule{Op: vfs.OpPreallocate, K: 1, Forever: true, Err: vfs.ErrNoSpace})
 	end := record.Offset(20)

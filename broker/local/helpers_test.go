@@ -33,6 +33,18 @@ func smallConfig(fsys vfs.FS) Config {
 		DefaultTopic: broker.TopicConfig{SegmentBytes: 3 << 10}}
 }
 
+// injected is a log that writes no checkpoint by its appends, with a topic t, over a file system that can fail.
+func injected(t testing.TB, retention time.Duration) (*Log, *vfs.Mem, *vfs.Inject) {
+	t.Helper()
+	mem := vfs.NewMem()
+	inject := vfs.NewInject(mem)
+	cfg := smallConfig(inject)
+	cfg.CheckpointBytes, cfg.RetentionInterval = 1<<30, retention
+	l := mustOpen(t, cfg)
+	mustCreate(t, l, "t", broker.TopicConfig{})
+	return l, mem, inject
+}
+
 func mustOpen(t testing.TB, cfg Config) *Log {
 	t.Helper()
 	l, err := Open(t.Context(), cfg)

@@ -58,6 +58,7 @@ type Log struct {
 	validating *semaphore.Weighted
 
 	sinceCheckpoint atomic.Int64
+	owed            atomic.Bool   // the last checkpoint failed, whoever wanted it: while appends are refused nothing may ask for another
 	sealedOpen      atomic.Int64  // files of sealed segments that a checkpoint will close
 	waiting         atomic.Int64  // groups that are synced and not applied
 	broken          error         // of applyGroup
@@ -199,7 +200,6 @@ func (l *Log) all() []*partition {
 func (l *Log) maintainLoop() {
 	ticker := newTicker(l.cfg.RetentionInterval)
 	defer ticker.Stop()
-	owed := false // a checkpoint: the last one failed, and while appends are refused nothing asks for another
 	for {
 		var err error
 		select {
@@ -207,12 +207,11 @@ func (l *Log) maintainLoop() {
 			return
 		case <-l.checkpointWish:
 			err = l.Checkpoint()
-			owed = err != nil
 		case <-ticker.C:
-			if err = l.EnforceRetention(); err == nil && owed {
+			if l.owed.Load() {
 				err = l.Checkpoint()
-				owed = err != nil
 			}
+			err = errors.Join(err, l.EnforceRetention())
 		}
 		if err != nil && !errors.Is(err, broker.ErrClosed) {
 			l.cfg.Logger.Warn("log maintenance failed", "dir", l.cfg.Dir, "error", err)

@@ -138,12 +138,7 @@ func TestFailedCheckpointDrops(t *testing.T) {
 		{Op: vfs.OpCreate, Pattern: "checkpoint.tmp", K: 1, Err: syscall.EMFILE},
 		{Op: vfs.OpRemove, Pattern: "*.log", K: 2, Err: syscall.EIO},
 	} {
-		mem := vfs.NewMem()
-		inject := vfs.NewInject(mem)
-		cfg := smallConfig(inject)
-		cfg.CheckpointBytes = 1 << 30
-		l := mustOpen(t, cfg)
-		mustCreate(t, l, "t", broker.TopicConfig{})
+		l, mem, inject := injected(t, 0)
 		fill(t, l, tp("t", 0), 12)
 		if _, err := l.DeleteRecords(t.Context(), tp("t", 0), 9); err != nil {
 			t.Fatal(err)

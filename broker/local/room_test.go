@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,7 @@ import (
 	"github.com/ledgerlake/ledgerlake/internal/seedtest"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
 	"github.com/ledgerlake/ledgerlake/record"
+	"github.com/ledgerlake/ledgerlake/segment"
 )
 
 // taken is a file of another program, as long as it leaves so much of the disk.
@@ -311,6 +313,25 @@ func TestShortageMakesRoom(t *testing.T) {
 			mustClose(t, l)
 		})
 	}
+}
+
+// TestFailedCheckpointIsOwed: one that fails is tried again by itself, whoever wanted it. What it was to remove nobody asks for twice.
+func TestFailedCheckpointIsOwed(t *testing.T) {
+	l, mem, inject := injected(t, time.Millisecond)
+	fill(t, l, tp("t", 0), 12)
+	if _, err := l.DeleteRecords(t.Context(), tp("t", 0), 9); err != nil {
+		t.Fatal(err)
+	}
+	untilCheckpoint(t, l, func() {
+		inject.Fail(vfs.Rule{Op: vfs.OpCreate, Pattern: checkpointFile + "*", K: 1, Err: syscall.EMFILE})
+		for inject.Fired() == 0 {
+			_ = l.Checkpoint()
+		}
+	})
+	if bases, err := segment.List(mem, "/log/data/t-0"); err != nil || !slices.Equal(bases, []record.Offset{9}) {
+		t.Errorf("segments %v, %v", bases, err)
+	}
+	mustClose(t, l)
 }
 
 // TestLooksAreRare: the disk is asked once for many appends.

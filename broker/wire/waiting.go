@@ -65,10 +65,8 @@ func (w *waiting) take(f *frame) (taken bool, err error) {
 	}
 	a, err := c.s.dispatch(c.ctx, c, f)
 	switch {
-	case err != nil:
-		w.push(*f, refused(a, err))
-	case a.ready == nil:
-		w.push(*f, answer{ready: closed, whole: func() (answer, error) { return a, nil }})
+	case err != nil || a.ready == nil:
+		w.push(*f, settled(a, err))
 	case isClosed(a.ready) && w.count() == 0 && w.left.Load() == 0: // in this order, see free
 		return true, w.answer(f, a)
 	default:
@@ -81,9 +79,9 @@ func (w *waiting) take(f *frame) (taken bool, err error) {
 // the loop, and what ends the connection is left to it before it no longer waits: so left is looked at on both sides.
 func (w *waiting) free() bool { return w.left.Load() == 0 && !w.full() && w.left.Load() == 0 }
 
-// refused ends the connection when all before it are answered.
-func refused(a answer, err error) answer {
-	return answer{ready: closed, last: true, whole: func() (answer, error) { return a, err }}
+// settled is an answer, or an error that ends the connection, when all before it are answered.
+func settled(a answer, err error) answer {
+	return answer{ready: closed, last: err != nil, done: a.done, files: a.files, whole: func() (answer, error) { return a, err }}
 }
 
 // push takes a request among those that wait.

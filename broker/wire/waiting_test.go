@@ -257,13 +257,19 @@ func TestNothingBeginsBehindARefusedRequest(t *testing.T) {
 	put(t, nc, frameOf(produceRequest(t, -1, "t", "v"), 9, 2))
 	log.await(t, 1)
 	until(t, within(t, patience), "all are read", func() bool { return s.metrics.requests[keyProduce].Load() == 3 })
+	endsUnanswered(t, log, s, nc)
+}
+
+// endsUnanswered says that the first batch is durable: the connection then ends with the refused request behind it.
+func endsUnanswered(t *testing.T, log *lazyLog, s *Server, nc net.Conn) {
+	t.Helper()
 	log.durable(0)
 	if n, err := io.Copy(io.Discard, nc); n != 0 || err != nil && !strings.Contains(err.Error(), "reset") {
-		t.Errorf("%d bytes, %v", n, err)
+		t.Fatalf("%d bytes, %v", n, err)
 	}
 	waitConns(t, s, 0)
 	if got := log.begun(); got != 1 {
-		t.Errorf("%d batches are in the log, want that before the refused one", got)
+		t.Fatalf("%d batches are in the log, want that before the refused one", got)
 	}
 }
 
@@ -279,14 +285,7 @@ func TestNothingBeginsWhileAConnectionEnds(t *testing.T) {
 				_, _ = nc.Write(frameOf(produceRequest(t, -1, "t", "v"), 9, 2+i))
 			}
 		}()
-		log.durable(0)
-		if n, err := io.Copy(io.Discard, nc); n != 0 || err != nil && !strings.Contains(err.Error(), "reset") {
-			t.Fatalf("%d bytes, %v", n, err)
-		}
-		waitConns(t, s, 0)
-		if got := log.begun(); got != 1 {
-			t.Fatalf("%d batches are in the log, want that before the refused one", got)
-		}
+		endsUnanswered(t, log, s, nc)
 	}
 }
 

@@ -100,6 +100,7 @@ func WriteFileAtomic(fsys FS, dir, name string, data []byte) error {
 		err = cerr
 	}
 	if err != nil {
+		_ = fsys.Remove(tmp) // on a full disk it has the last bytes
 		return err
 	}
 	err = fsys.Rename(tmp, dir+"/"+name)

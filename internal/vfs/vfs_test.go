@@ -284,3 +284,19 @@ func TestMakeDirs(t *testing.T) {
 		}
 	}
 }
+
+// What could not be written whole leaves no room behind: on a full disk it would keep the last bytes.
+func TestFailedAtomicWriteGivesItsRoomBack(t *testing.T) {
+	m := NewMem()
+	must(t, m.MkdirAll("/d"))
+	must(t, WriteFileAtomic(m, "/d", "x", []byte("old")))
+	m.Limit(10)
+	if err := WriteFileAtomic(m, "/d", "x", make([]byte, 100)); !errors.Is(err, ErrNoSpace) {
+		t.Fatal(err)
+	}
+	space, err := m.Space("/d")
+	must(t, err)
+	if space.Free != 7 {
+		t.Errorf("%d bytes are free", space.Free)
+	}
+}
