@@ -3,25 +3,16 @@ package bench
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
-	"runtime"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/broker/kafka"
-	"github.com/ledgerlake/ledgerlake/internal/vfs"
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
 const (
-	brokerRate    = 5000            // records a second, where latency is measured
-	brokerSteady  = 6 * time.Second // of which the first tenth is not counted
 	brokerTimeout = 5 * time.Minute
-	brokerPace    = time.Millisecond // between bursts of that load
-	diskSyncs     = 1000
 
 	brokerSmallBatch = 16 << 10 // bytes, batch.size of Kafka's own client where nobody sets it
 
@@ -33,9 +24,9 @@ var brokerPartitions = []int{1, 12, 1000}
 // RunBroker measures the Kafka port beside a real Kafka, with the same client on the same machine: records produced and
 // consumed a second and a CPU second of the server, how long a record waits for its acknowledgement at 5,000 a
 // second, memory, and the time to start. Both are measured as they are by default there (no sync a batch) and
-// durable: ours with --durability group, Kafka with flush.messages=1. Servers run in processes of their own, one after
-// the other; every record is read back and counted. A third server of ours has a topic whose history is only in its table,
-// and every value that comes of it is compared.
+// durable: ours with --durability group, Kafka with flush.messages=1. Servers run in processes of their own, both at once, and
+// are measured in turns; every record is read back and counted. A third server of ours, alone, has a topic whose history is
+// only in its table, and every value that comes of it is compared.
 func RunBroker(ctx context.Context, cfg Config) (*Report, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -48,28 +39,24 @@ func RunBroker(ctx context.Context, cfg Config) (*Report, error) {
 	defer remove()
 	r := &Report{Scenario: "broker", Machine: Machine(), Time: time.Now().UTC(), Notes: []string{
 		"CPU seconds and memory are those of the server alone; the client runs on the same processors",
+		"our server and Kafka run at once and are measured in turns, each step by one and then by the other; what is compared is the median of each round's ratio. Up to 2026-12-01 one ran after the other, a minute apart",
+		"what earlier steps wrote and removed is synced before each step: else a later one waits for it (the file system tells the disk of freed blocks)",
 		"Kafka has the heap of its start script, -Xms1G -Xmx1G: reports up to November 2026 gave it a smaller JVM, so their memory ratios cannot be compared with these",
 		"Kafka's JVM has the options that its own start script gives it",
-		"a disk sync is an append of 4 KiB with fdatasync at the pace of the load, one a millisecond, for a second before each load that is durable",
+		"a disk sync is an append of 4 KiB with fdatasync at the pace of the load, one a millisecond, for a quarter of a second before each second of the load that is durable",
 		"the client of 5,000 records a second runs on one processor at a time, of whatever server: on two it takes 0.1 ms and more of each wait by waking its own threads; reports up to 2026-12-01 had it on two",
-		"batches are as large as the client makes them, up to 1 MB, or up to the 16 KiB that Kafka's own client makes where nobody sets batch.size",
+		"batches are as large as the client makes them, up to 1 MB, or up to the 16 KiB that Kafka's own client makes where nobody sets it",
 		"latency beside flush.messages=1 is not measured at 1000 partitions: that Kafka does not keep up with 5,000 records a second there",
 	}}
 	w := &brokerWork{Config: cfg, scratch: scratch, report: r, values: brokerValues(cfg)}
-	sides := []brokerSide{{sideOurs, w.runOurs}, {sideDurable, w.runDurable}, {sideHistory, w.runHistory}, {sideKafka, w.runKafka}}
 	for _, name := range cfg.Cases {
-		if !slices.ContainsFunc(sides, func(s brokerSide) bool { return s.name == name }) {
-			return nil, fmt.Errorf("scenario broker has no case %q; there are %q, %q, %q and %q", name, sideOurs, sideDurable, sideHistory, sideKafka)
+		if !slices.Contains(brokerCases, name) {
+			return nil, fmt.Errorf("scenario broker has no case %q; there are %q", name, brokerCases)
 		}
 	}
 	for round := range cfg.Rounds {
-		for _, side := range sides {
-			if len(cfg.Cases) > 0 && !slices.Contains(cfg.Cases, side.name) {
-				continue
-			}
-			if err := side.run(ctx, round); err != nil {
-				return nil, err
-			}
+		if err := w.round(ctx, round); err != nil {
+			return nil, err
 		}
 	}
 	if len(cfg.Cases) == 0 { // else there is nothing to compare with
@@ -79,10 +66,8 @@ func RunBroker(ctx context.Context, cfg Config) (*Report, error) {
 	return r, nil
 }
 
-type brokerSide struct {
-	name string
-	run  func(context.Context, int) error
-}
+// brokerCases are the sides that may be asked for.
+var brokerCases = []string{sideOurs, sideDurable, sideHistory, sideKafka}
 
 // brokerWork is one run of the scenario.
 type brokerWork struct {
@@ -90,6 +75,35 @@ type brokerWork struct {
 	scratch string
 	report  *Report
 	values  [][]byte
+}
+
+// wants says whether a side was asked for.
+func (w *brokerWork) wants(side string) bool {
+	return len(w.Cases) == 0 || slices.Contains(w.Cases, side)
+}
+
+// round measures each side once.
+func (w *brokerWork) round(ctx context.Context, round int) error {
+	if w.wants(sideHistory) {
+		if err := w.runHistory(ctx, round); err != nil {
+			return err
+		}
+	}
+	var theirs *brokerServer
+	if w.wants(sideKafka) {
+		s, end, err := w.startKafka(ctx, round)
+		if err != nil {
+			return err
+		}
+		defer end()
+		theirs = s
+	}
+	plain := brokerPair{ours: sideOurs, durability: "none", theirs: sideKafka}
+	durable := brokerPair{ours: sideDurable, durability: "group", theirs: sideFlush, settings: map[string]string{"flush.messages": "1"}}
+	if err := w.runPair(ctx, plain, theirs, round); err != nil {
+		return err
+	}
+	return w.runPair(ctx, durable, theirs, round)
 }
 
 // brokerValues makes the values once, so that making them is not measured.
@@ -100,44 +114,6 @@ func brokerValues(cfg Config) [][]byte {
 		_, out[i] = e.Next(nil, nil)
 	}
 	return out
-}
-
-// diskSync takes the median time of one append with an fdatasync on the disk that is measured, as often as the load comes, right
-// before it: a shared disk is twice as slow an hour later.
-func (w *brokerWork) diskSync(side string, partitions, round int) error {
-	begin := time.Now()
-	took, err := appendsWithSync(w.scratch)
-	if err != nil {
-		return err
-	}
-	w.report.Samples = append(w.report.Samples, Sample{Case: brokerCase(side, "disk sync", partitions), Round: round, Seconds: time.Since(begin).Seconds(),
-		P50: 1e3 * took[len(took)/2], P95: 1e3 * took[len(took)*95/100], P99: 1e3 * took[len(took)*99/100]})
-	return nil
-}
-
-// appendsWithSync gives what each append took, in seconds, ascending.
-func appendsWithSync(dir string) ([]float64, error) {
-	f, err := vfs.OS().Create(filepath.Join(dir, "sync"))
-	if err != nil {
-		return nil, err
-	}
-	defer os.Remove(f.Name())
-	defer f.Close()
-	took, next := make([]float64, diskSyncs), time.Now()
-	for i := range took {
-		next = next.Add(brokerPace)
-		time.Sleep(time.Until(next))
-		begin := time.Now()
-		if _, err := f.Write(make([]byte, 4096)); err != nil {
-			return nil, err
-		}
-		if err := f.SyncData(); err != nil {
-			return nil, err
-		}
-		took[i] = time.Since(begin).Seconds()
-	}
-	slices.Sort(took)
-	return took, nil
 }
 
 // brokerCase names a case.
@@ -155,8 +131,8 @@ func produceCase(side string, batch, partitions int) string {
 }
 
 // produce sends all values to a topic and takes what it cost the server.
-func (w *brokerWork) produce(ctx context.Context, s *brokerServer, side, topic string, batch, partitions, round int) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, brokerTimeout, fmt.Errorf("%s: not done within %s", side, brokerTimeout))
+func (w *brokerWork) produce(ctx context.Context, s brokerSide, topic string, batch, partitions, round int) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, brokerTimeout, fmt.Errorf("%s: not done within %s", s.name, brokerTimeout))
 	defer cancel()
 	p, err := kafka.NewProducer(ctx, kafka.ProducerConfig{Config: kafka.Config{Brokers: []string{s.addr}}, Codec: "none", MaxBatchBytes: batch})
 	if err != nil {
@@ -168,9 +144,9 @@ func (w *brokerWork) produce(ctx context.Context, s *brokerServer, side, topic s
 		return err
 	}
 	if err := p.Flush(ctx); err != nil {
-		return fmt.Errorf("%s: %w", side, err)
+		return fmt.Errorf("%s: %w", s.name, err)
 	}
-	sample := Sample{Case: produceCase(side, batch, partitions), Round: round, Records: int64(len(w.values) - 1)}
+	sample := Sample{Case: produceCase(s.name, batch, partitions), Round: round, Records: int64(len(w.values) - 1)}
 	cpu, begin := s.cpu(), time.Now()
 	for i, v := range w.values[1:] {
 		sample.Bytes += int64(len(v))
@@ -179,7 +155,7 @@ func (w *brokerWork) produce(ctx context.Context, s *brokerServer, side, topic s
 		}
 	}
 	if err := p.Flush(ctx); err != nil {
-		return fmt.Errorf("%s: %w", side, err)
+		return fmt.Errorf("%s: %w", s.name, err)
 	}
 	sample.Seconds, sample.CPUSeconds, sample.MaxMB = time.Since(begin).Seconds(), (s.cpu() - cpu).Seconds(), s.peakMB()
 	w.report.Samples = append(w.report.Samples, sample)
@@ -257,52 +233,4 @@ func (r brokerRead) once(ctx context.Context, src broker.Source, want int64) (re
 		}
 	}
 	return records, nil
-}
-
-// steady sends records at a rate and measures how long each waits for its acknowledgement. The client has one processor, which
-// is far more than it needs: with two its scheduler wakes the second for each step of a record's way, which on a machine of two
-// processors was 0.1 ms and more of a wait for our server.
-func (w *brokerWork) steady(ctx context.Context, s *brokerServer, side, topic string, partitions, round int) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, brokerTimeout, fmt.Errorf("%s: not done within %s", side, brokerTimeout))
-	defer cancel()
-	p, err := kafka.NewProducer(ctx, kafka.ProducerConfig{Config: kafka.Config{Brokers: []string{s.addr}}, Codec: "none", NoDelay: true})
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	total := int(brokerRate * brokerSteady.Seconds())
-	waits := make([]atomic.Int64, total) // nanoseconds
-	begin, cpu, bytes := time.Now(), s.cpu(), int64(0)
-	tick := time.NewTicker(brokerPace)
-	defer tick.Stop()
-	for sent := 0; sent < total; {
-		for due := min(total, int(brokerRate*time.Since(begin).Seconds())); sent < due; sent++ {
-			at, now, v := &waits[sent], time.Now(), w.values[sent%len(w.values)]
-			bytes += int64(len(v))
-			if err := p.SendThen(ctx, topic, int32(sent%partitions), nil, v, func() { at.Store(int64(time.Since(now))) }); err != nil {
-				return err
-			}
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	if err := p.Flush(ctx); err != nil {
-		return fmt.Errorf("%s: %w", side, err)
-	}
-	ms := make([]float64, 0, total)
-	for i := total / 10; i < total; i++ {
-		ms = append(ms, float64(waits[i].Load())/1e6)
-	}
-	slices.Sort(ms)
-	at := func(q float64) float64 { return ms[min(len(ms)-1, int(q*float64(len(ms))))] }
-	w.report.Samples = append(w.report.Samples, Sample{
-		Case: brokerCase(side, "5,000 a second", partitions), Round: round, Records: int64(total), Bytes: bytes,
-		Seconds: time.Since(begin).Seconds(), CPUSeconds: (s.cpu() - cpu).Seconds(), MaxMB: s.peakMB(),
-		P50: at(0.5), P95: at(0.95), P99: at(0.99),
-	})
-	return nil
 }

@@ -3,10 +3,10 @@ package bench
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -33,28 +33,40 @@ type brokerServer struct {
 func (s *brokerServer) cpu() time.Duration { return processCPU(s.pid) }
 func (s *brokerServer) peakMB() float64    { return float64(s.peak.Load()) * 1024 / 1e6 }
 
-func (w *brokerWork) runOurs(ctx context.Context, round int) error {
-	return w.serve(ctx, sideOurs, "none", round)
+// brokerSide is a server with the setting of its topics that is measured.
+type brokerSide struct {
+	*brokerServer
+	name     string
+	settings map[string]string // of its topics
 }
 
-func (w *brokerWork) runDurable(ctx context.Context, round int) error {
-	return w.serve(ctx, sideDurable, "group", round)
+// brokerPair is two servers that are measured in turns.
+type brokerPair struct {
+	ours, theirs string // names of the sides
+	durability   string // of ours
+	settings     map[string]string
 }
 
-// serve measures our own server with a durability.
-func (w *brokerWork) serve(ctx context.Context, side, durability string, round int) error {
-	dir := filepath.Join(w.scratch, durability)
-	defer os.RemoveAll(dir)
-	begin := time.Now()
-	s, end, err := w.startServe(ctx, dir, "--no-tiering", "--durability", durability)
-	if err != nil {
-		return err
+// runPair starts our side of a pair and measures it beside Kafka, as far as either was asked for.
+func (w *brokerWork) runPair(ctx context.Context, p brokerPair, theirs *brokerServer, round int) error {
+	var sides []brokerSide
+	if w.wants(p.ours) {
+		dir := filepath.Join(w.scratch, p.durability)
+		defer os.RemoveAll(dir)
+		settle()
+		begin := time.Now()
+		s, end, err := w.startServe(ctx, dir, "--no-tiering", "--durability", p.durability)
+		if err != nil {
+			return err
+		}
+		defer end()
+		w.started(p.ours, round, time.Since(begin))
+		sides = append(sides, brokerSide{brokerServer: s, name: p.ours})
 	}
-	defer end()
-	w.started(side, round, time.Since(begin))
-	return w.all(ctx, s, side, round, func(ctx context.Context, topic string, partitions int) error {
-		return kafka.CreateTopic(ctx, kafka.Config{Brokers: []string{s.addr}}, topic, int32(partitions), nil)
-	})
+	if theirs != nil {
+		sides = append(sides, brokerSide{brokerServer: theirs, name: p.theirs, settings: p.settings})
+	}
+	return w.runPartitions(ctx, sides, p.durability == "group", round)
 }
 
 // startServe starts our own server over a directory, and waits until it is ready. Its log is beside the directory.
@@ -93,91 +105,84 @@ func (w *brokerWork) startServe(ctx context.Context, dir string, more ...string)
 const kafkaAsShipped = "KAFKA_JVM=-Xms1G -Xmx1G -server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 " +
 	"-XX:+ExplicitGCInvokesConcurrent"
 
-// runKafka measures a real Kafka, with topics of both kinds.
-func (w *brokerWork) runKafka(ctx context.Context, round int) error {
+// startKafka starts a real Kafka and takes how long that is, of a directory that is made already.
+func (w *brokerWork) startKafka(ctx context.Context, round int) (_ *brokerServer, end func(), err error) {
 	scratch := filepath.Join(w.scratch, fmt.Sprint("kafka-", round))
 	if err := os.MkdirAll(scratch, 0o755); err != nil {
-		return err
+		return nil, nil, err
 	}
-	defer os.RemoveAll(scratch)
 	k, stop, err := startKafka(ctx, scratch, kafkaAsShipped)
 	if err != nil {
-		return err
+		return nil, nil, errors.Join(err, os.RemoveAll(scratch))
 	}
-	defer stop()
-	// It is started a second time to measure that without making its directory.
-	if err := k.run(ctx, "stop", k.dir); err != nil {
-		return err
+	remove := func() {
+		stop()
+		_ = os.RemoveAll(scratch)
 	}
-	_, port, _ := strings.Cut(k.addr, ":")
-	begin := time.Now()
-	if err := k.run(ctx, "start", k.dir, port); err != nil {
-		return err
-	}
-	w.started(sideKafka, round, time.Since(begin))
-	raw, err := os.ReadFile(filepath.Join(k.dir, "pid"))
+	pid, took, err := k.again(ctx)
 	if err != nil {
-		return err
+		remove()
+		return nil, nil, err
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
-	if err != nil {
-		return err
-	}
-	peak, end := watchProcess(pid)
-	defer end()
-	s := &brokerServer{addr: k.addr, pid: pid, peak: peak}
-	if err := w.all(ctx, s, sideKafka, round, func(ctx context.Context, topic string, partitions int) error {
-		return kafka.CreateTopic(ctx, kafka.Config{Brokers: []string{s.addr}}, topic, int32(partitions), nil)
-	}); err != nil {
-		return err
-	}
-	return w.all(ctx, s, sideFlush, round, func(ctx context.Context, topic string, partitions int) error {
-		return kafka.CreateTopic(ctx, kafka.Config{Brokers: []string{s.addr}}, topic, int32(partitions), map[string]string{"flush.messages": "1"})
-	})
+	w.started(sideKafka, round, took)
+	peak, unwatch := watchProcess(pid)
+	return &brokerServer{addr: k.addr, pid: pid, peak: peak}, func() { unwatch(); remove() }, nil
 }
 
 func (w *brokerWork) started(side string, round int, took time.Duration) {
 	w.report.Samples = append(w.report.Samples, Sample{Case: side + ", start", Round: round, Seconds: took.Seconds()})
 }
 
-// all runs everything on one side. A first pass warms it up and does not count.
-func (w *brokerWork) all(ctx context.Context, s *brokerServer, side string, round int, create func(context.Context, string, int) error) error {
-	durable := side == sideDurable || side == sideFlush
+// runPartitions measures the sides with topics of each number of partitions. A first pass warms them up and does not count.
+func (w *brokerWork) runPartitions(ctx context.Context, sides []brokerSide, durable bool, round int) error {
+	if len(sides) == 0 {
+		return nil
+	}
 	warm := *w
 	warm.report, warm.values = &Report{}, w.values[:min(len(w.values), 100_000)]
-	prefix := strings.NewReplacer(" ", "-", "=", "-").Replace(side)
-	for i, n := range append([]int{1}, brokerPartitions...) {
-		work := w
-		if i == 0 {
-			work = &warm
-		}
-		topic := fmt.Sprintf("%s-%d-%d", prefix, i, n)
-		if err := create(ctx, topic, n); err != nil {
+	if err := warm.topics(ctx, sides, "warm", 1, durable, round); err != nil {
+		return err
+	}
+	for _, n := range brokerPartitions {
+		if err := w.topics(ctx, sides, "measured", n, durable, round); err != nil {
 			return err
 		}
-		if err := work.produce(ctx, s, side, topic, 0, n, round); err != nil {
-			return err
-		}
-		if durable {
-			if err := work.produce(ctx, s, side, topic, brokerSmallBatch, n, round); err != nil {
-				return err
-			}
-		} else {
-			if err := work.consume(ctx, s, brokerRead{side: side, topic: topic, partitions: n}, round); err != nil {
-				return err
-			}
-		}
-		if i == 0 || side == sideFlush && n > 12 {
-			continue
-		}
-		if durable {
-			if err := work.diskSync(side, n, round); err != nil {
-				return err
-			}
-		}
-		if err := work.steady(ctx, s, side, topic, n, round); err != nil {
+		if err := w.steady(ctx, sides, "measured", n, durable, round); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// topics makes a topic on each side, fills it, and reads it again or fills it once more in small batches: each step by one side
+// and then by the other, and each side first in every second round.
+func (w *brokerWork) topics(ctx context.Context, sides []brokerSide, prefix string, partitions int, durable bool, round int) error {
+	for _, s := range sides {
+		if err := kafka.CreateTopic(ctx, kafka.Config{Brokers: []string{s.addr}}, s.topic(prefix, partitions), int32(partitions), s.settings); err != nil {
+			return err
+		}
+	}
+	steps := []func(s brokerSide) error{
+		func(s brokerSide) error { return w.produce(ctx, s, s.topic(prefix, partitions), 0, partitions, round) },
+		func(s brokerSide) error {
+			if durable {
+				return w.produce(ctx, s, s.topic(prefix, partitions), brokerSmallBatch, partitions, round)
+			}
+			return w.consume(ctx, s.brokerServer, brokerRead{side: s.name, topic: s.topic(prefix, partitions), partitions: partitions}, round)
+		},
+	}
+	for _, step := range steps {
+		for i := range sides {
+			settle()
+			if err := step(sides[(i+round)%len(sides)]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// topic is the name of a topic of the side: Kafka has those of two sides.
+func (s brokerSide) topic(prefix string, partitions int) string {
+	return fmt.Sprintf("%s-%s-%d", prefix, strings.NewReplacer(" ", "-", "=", "-").Replace(s.name), partitions)
 }

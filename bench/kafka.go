@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -55,6 +56,28 @@ func (k *kafkaNode) run(ctx context.Context, args ...string) error {
 		return fmt.Errorf("%w: %.2000s", err, out)
 	}
 	return nil
+}
+
+// again ends the node cleanly and starts it over its directory; it gives the process and how long the start took.
+func (k *kafkaNode) again(ctx context.Context) (pid int, took time.Duration, err error) {
+	if err := k.run(ctx, "stop", k.dir); err != nil {
+		return 0, 0, err
+	}
+	_, port, err := net.SplitHostPort(k.addr)
+	if err != nil {
+		return 0, 0, err
+	}
+	begin := time.Now()
+	if err := k.run(ctx, "start", k.dir, port); err != nil {
+		return 0, 0, err
+	}
+	took = time.Since(begin)
+	raw, err := os.ReadFile(filepath.Join(k.dir, "pid"))
+	if err != nil {
+		return 0, 0, err
+	}
+	pid, err = strconv.Atoi(strings.TrimSpace(string(raw)))
+	return pid, took, err
 }
 
 func (k *kafkaNode) createTopic(ctx context.Context, topic string, partitions int) error {

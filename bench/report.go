@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -113,6 +114,32 @@ func (r *Report) median(name string, f func(Sample) float64) float64 {
 			v = append(v, f(s))
 		}
 	}
+	return middle(v)
+}
+
+// ratio gives the median, over the rounds that have both cases, of f of one over f of the other: what changes on the machine
+// between rounds is in both. NaN, which meets no goal, when there is no such round.
+func (r *Report) ratio(name, over string, f func(Sample) float64) float64 {
+	rounds := map[int]float64{}
+	for _, s := range r.Samples {
+		if s.Case == over {
+			rounds[s.Round] = f(s)
+		}
+	}
+	var v []float64
+	for _, s := range r.Samples {
+		if under := rounds[s.Round]; s.Case == name && under > 0 {
+			v = append(v, f(s)/under)
+		}
+	}
+	if len(v) == 0 {
+		return math.NaN()
+	}
+	return middle(v)
+}
+
+// middle is the median; 0 of nothing.
+func middle(v []float64) float64 {
 	if len(v) == 0 {
 		return 0
 	}
