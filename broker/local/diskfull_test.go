@@ -213,16 +213,22 @@ func TestNoJournalFile(t *testing.T) {
 	mustClose(t, l)
 }
 
-// TestFullForAMoment fails each write and each making of a file in turn, once, because the disk is full: nothing fails that
+// TestFullForAMoment fails each write and each making of a file in turn, once, because the disk is full or the user's part of it is used up: nothing fails that
 // a user sees, as room may be there a moment later.
 func TestFullForAMoment(t *testing.T) {
 	for _, d := range []Durability{DurabilityGroup, DurabilityNone} {
-		for _, op := range []vfs.Op{vfs.OpWrite, vfs.OpCreate, vfs.OpPreallocate} {
-			t.Run(fmt.Sprintf("%s/%s", d, op), func(t *testing.T) {
+		for _, full := range []struct {
+			op  vfs.Op
+			err error
+		}{
+			{vfs.OpWrite, vfs.ErrNoSpace}, {vfs.OpCreate, vfs.ErrNoSpace}, {vfs.OpPreallocate, vfs.ErrNoSpace},
+			{vfs.OpWrite, syscall.EDQUOT}, {vfs.OpCreate, syscall.EDQUOT}, {vfs.OpPreallocate, syscall.EDQUOT},
+		} {
+			t.Run(fmt.Sprintf("%s/%s/%v", d, full.op, full.err), func(t *testing.T) {
 				for k := 1; ; k++ {
 					mem := vfs.NewMem()
 					inject := vfs.NewInject(mem)
-					inject.Fail(vfs.Rule{Op: op, K: k, Err: vfs.ErrNoSpace, Short: k * 7 % 200})
+					inject.Fail(vfs.Rule{Op: full.op, K: k, Err: full.err, Short: k * 7 % 200})
 					acked, err := session(t, inject, d)
 					if inject.Fired() == 0 {
 						if k < 3 {

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"errors"
 	"slices"
 	"sync"
 
@@ -79,10 +78,10 @@ func (s *spares) release(before uint64, most int) (stay []uint64) {
 	return append(stay, s.making)
 }
 
-// madeRoom gives back the files that wait to be used, where an error says that the disk is full. What failed is to be tried once
+// madeRoom gives back the files that wait to be used, where an error is for want of room. What failed is to be tried once
 // more then, also if there was none: others may have made room meanwhile.
 func (j *journal) madeRoom(err error) bool {
-	if !errors.Is(err, vfs.ErrNoSpace) {
+	if !vfs.NoSpace(err) {
 		return false
 	}
 	j.giveBack()

@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -35,6 +36,9 @@ const (
 
 // ErrNoSpace is what a full disk answers.
 var ErrNoSpace error = syscall.ENOSPC
+
+// NoSpace says whether an error is for want of room: the disk is full, or what a user may have of it is used up.
+func NoSpace(err error) bool { return errors.Is(err, ErrNoSpace) || errors.Is(err, syscall.EDQUOT) }
 
 // Rule says which operation fails and how.
 type Rule struct {

@@ -2,6 +2,7 @@ package vfs
 
 import (
 	"errors"
+	"math"
 	"os"
 	"syscall"
 )
@@ -31,7 +32,16 @@ func spaceOf(st *syscall.Statfs_t) Space {
 	if unit == 0 { // of an old file system
 		unit = int64(st.Bsize)
 	}
-	return Space{Total: int64(st.Blocks) * unit, Free: int64(st.Bavail) * unit}
+	total := bytesOf(st.Blocks, unit)
+	return Space{Total: total, Free: min(bytesOf(st.Bavail, unit), total)}
+}
+
+// bytesOf clamps what does not go into 63 bits, such as the ^0 blocks of a file system without an end.
+func bytesOf(blocks uint64, unit int64) int64 {
+	if unit <= 0 {
+		return 0
+	}
+	return int64(min(blocks, uint64(math.MaxInt64/unit))) * unit
 }
 
 // SyncData is fdatasync: it does not wait for times and other metadata that reading does not need.

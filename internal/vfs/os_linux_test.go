@@ -3,6 +3,7 @@ package vfs
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"syscall"
 	"testing"
@@ -64,5 +65,13 @@ func TestSpaceOf(t *testing.T) {
 		if got := spaceOf(&st); got != c.want {
 			t.Errorf("blocks of %d, fragments of %d: %+v, want %+v", c.bsize, c.frsize, got, c.want)
 		}
+	}
+	st := syscall.Statfs_t{Blocks: ^uint64(0), Bavail: ^uint64(0), Frsize: 4096}
+	if got := spaceOf(&st); got.Total < math.MaxInt64-4096 || got.Free != got.Total {
+		t.Errorf("without an end: %+v", got)
+	}
+	st.Blocks = 100
+	if got := spaceOf(&st); got.Total != 100*4096 || got.Free != got.Total {
+		t.Errorf("more free than there is: %+v", got)
 	}
 }

@@ -73,7 +73,7 @@ func linkError(key string, err error) error {
 		return fmt.Errorf("put %s: %w", key, objstore.ErrExists)
 	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.ENOTSUP), errors.Is(err, syscall.EMLINK):
 		return fmt.Errorf("put %s: the file system cannot make hard links, which versions of a table need: %w", key, err)
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOSPC), errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, fs.ErrNotExist), vfs.NoSpace(err), errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("put %s: %w", key, err)
 	}
 	return fmt.Errorf("put %s: %w: %w: %w", key, objstore.ErrUnknownOutcome, objstore.ErrNotFinal, err) // not synced nor confirmed
