@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,5 +23,21 @@ func TestFailingAppendsAreToldSeldom(t *testing.T) {
 	}
 	if n, most := bytes.Count(out.Bytes(), []byte("\n")), 1+int(time.Since(begin)/time.Second); n < 1 || n > most {
 		t.Errorf("%d lines, want 1 to %d:\n%.400s", n, most, out.Bytes())
+	}
+}
+
+// TestSeldom: a fault is told once a second, by a clock that goes on when the machine's is set back.
+func TestSeldom(t *testing.T) {
+	var s seldom
+	if !s.now() || s.now() {
+		t.Error("want it told once")
+	}
+	if at := s.last.Load().String(); !strings.Contains(at, "m=") {
+		t.Errorf("%s has no monotonic reading", at)
+	}
+	before := time.Now().Add(-2 * time.Second)
+	s.last.Store(&before)
+	if !s.now() {
+		t.Error("a second is over")
 	}
 }
