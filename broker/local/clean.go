@@ -78,7 +78,7 @@ func (l *Log) cleanPartition(ctx context.Context, p *partition) error {
 		}
 	}
 	c := &cleaning{l: l, ctx: ctx, p: p, cfg: p.topic.config(), now: l.cfg.Clock().UnixMilli(), retained: map[int64]bool{}}
-	if !c.choose() {
+	if !c.choose() || p.hindered.waits(l.room.free.Load()) {
 		return nil
 	}
 	if err := c.buildMap(); err != nil {

@@ -43,7 +43,7 @@ type Config struct {
 	AwaitDefaults bool
 
 	CheckpointBytes   int64         // checkpoint after so many bytes of batches; default 256 MiB
-	JournalBytes      int64         // size of a journal file; default 64 MiB
+	JournalBytes      int64         // size of a journal file; default 64 MiB, or a quarter of a smaller reserve
 	QueueBytes        int64         // batches that may wait for the journal; default 64 MiB
 	RetentionInterval time.Duration // default 1 min
 	CleanInterval     time.Duration // between looks at compacted topics; default 30 s
@@ -72,7 +72,6 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.GroupDelay, 2*time.Millisecond)
 	setDefault(&c.GroupBytes, 512<<10)
 	setDefault(&c.CheckpointBytes, 256<<20)
-	setDefault(&c.JournalBytes, 64<<20)
 	setDefault(&c.QueueBytes, 64<<20)
 	setDefault(&c.RetentionInterval, time.Minute)
 	setDefault(&c.ProducerExpiry, 24*time.Hour)
@@ -104,7 +103,7 @@ func (c Config) validate() error {
 		return fmt.Errorf("local log: a delay or size is negative")
 	case c.CheckpointBytes < 1 || c.QueueBytes < 1 || c.MaxBatchMemory < 1 || c.OpenSegments < 1 || c.ValidateMemory < 1 || c.MaxProducers < 1:
 		return fmt.Errorf("local log: a size is negative")
-	case c.JournalBytes < fileHeaderSize+frameHeaderSize:
+	case c.JournalBytes != 0 && c.JournalBytes < fileHeaderSize+frameHeaderSize:
 		return fmt.Errorf("local log: JournalBytes %d is too small", c.JournalBytes)
 	}
 	return nil

@@ -98,6 +98,7 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 	}
 	l.lock = lock
 	l.room = newRoom(&l.cfg, l.requestCheckpoint)
+	l.sizeJournal()
 	seq, err := l.recover(ctx)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open log: %w", err), l.release())

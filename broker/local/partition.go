@@ -38,6 +38,8 @@ type partition struct {
 	number int32
 	dir    string
 
+	hindered hindered // compaction; guarded by Log.cleaner
+
 	mu        sync.Mutex
 	segs      []*seg // ascending
 	next      record.Offset

@@ -8,6 +8,7 @@ import (
 	"math"
 	"path"
 
+	"github.com/ledgerlake/ledgerlake/internal/vfs"
 	"github.com/ledgerlake/ledgerlake/record"
 	"github.com/ledgerlake/ledgerlake/segment"
 )
@@ -23,11 +24,14 @@ type rewriter struct {
 	*cleaning
 	dir     string
 	swap    *swap
-	out     *seg  // the new segment that is being written
-	group   int64 // size of the old segments that are in it
-	written int64 // in this swap
-	lost    *seg  // the first new segment of the last swap
-	changed bool  // something was left out since the swap began
+	out     *seg                   // the new segment that is being written
+	group   int64                  // size of the old segments that are in it
+	written int64                  // in this swap
+	lost    *seg                   // the first new segment of the last swap
+	changed bool                   // something was left out since the swap began
+	claimed int64                  // in this swap
+	refused bool                   // a claim
+	whole   struct{ old, new int } // so many segments of the swap, old ones and what was made of them, are complete
 	it      record.Iterator
 	b       map[record.Codec]*record.Builder
 }
@@ -48,12 +52,45 @@ func (c *cleaning) rewrite() error {
 			if err == nil && r.lost != nil && !c.p.has(r.lost) { // retention took an old segment: what is left of the swap is dirty
 				return r.abandon()
 			}
+		} else if r.noRoom(err) {
+			err = errors.Join(err, r.commitWhole())
+		}
+		if r.noRoom(err) {
+			c.p.hindered.again(c.l.room.floor(c.p.topic.leaves.compaction), r.claimed)
 		}
 		if err != nil {
 			return errors.Join(err, r.abandon())
 		}
 	}
+	c.p.hindered = hindered{}
 	return nil
+}
+
+func (r *rewriter) noRoom(err error) bool { return r.refused || vfs.NoSpace(err) }
+
+// hindered is the compaction of a partition that found no room. It would end where it ended as long as there is no more than then.
+type hindered struct {
+	enough       int64 // it begins again when so much of the disk is free,
+	passes, left int   // or when so many passes have left it out, each time more
+}
+
+// mostPasses bounds for how many passes a partition that had no room is left out: half an hour, by default.
+const mostPasses = 64
+
+// again notes that a pass found no room when it had claimed so much.
+func (h *hindered) again(floor, claimed int64) {
+	h.enough = floor + claimed + claimed/4
+	h.passes = min(max(2*h.passes, 1), mostPasses)
+	h.left = h.passes
+}
+
+// waits says whether this pass leaves the partition out.
+func (h *hindered) waits(free int64) bool {
+	if h.left == 0 || free >= h.enough {
+		return false
+	}
+	h.left--
+	return true
 }
 
 // segment writes one old segment anew.
@@ -69,6 +106,7 @@ func (r *rewriter) segment(s *seg) error {
 		}
 	}
 	if r.out == nil {
+		r.whole.old, r.whole.new = len(r.swap.old), len(r.swap.new)
 		if err := r.create(s, s.info.Base); err != nil {
 			return err
 		}
@@ -109,7 +147,7 @@ func (r *rewriter) begin() error {
 		return fmt.Errorf("make a name: %w", err)
 	}
 	r.swap = &swap{token: hex.EncodeToString(token[:]), gone: map[record.Offset]bool{}}
-	r.dir, r.written, r.changed = path.Join(r.p.dir, cleanDir+r.swap.token), 0, false
+	r.dir, r.written, r.claimed, r.changed = path.Join(r.p.dir, cleanDir+r.swap.token), 0, 0, false
 	if err := removeCleanDirs(r.l.fs, r.p.dir); err != nil { // of swaps that came to nothing
 		return err
 	}
@@ -246,7 +284,9 @@ func (r *rewriter) marker(s *seg, b record.Batch) error {
 
 func (r *rewriter) put(raw []byte, h record.BatchHeader) error {
 	n := int64(len(raw))
-	if err := r.l.room.claim(n, leavingQuarter); err != nil {
+	r.claimed += n
+	if err := r.l.room.claim(n, r.p.topic.leaves.compaction); err != nil {
+		r.refused = true
 		return err
 	}
 	err := r.out.w.Append(raw, h)

@@ -18,6 +18,10 @@ const (
 	DefaultDiskReserve = 256 << 20
 	smallestShare      = 10
 
+	// Sizes of a journal file that nobody has set.
+	smallestJournal = 1 << 20
+	largestJournal  = 64 << 20
+
 	lookEvery    = 16 << 20 // bytes that are claimed between two looks at the disk, at most
 	lookInterval = time.Second
 )
@@ -28,9 +32,8 @@ const (
 // used up appends are refused, until there is a quarter of the reserve more than it. A checkpoint is asked for then: journal files
 // before it, and spare ones, are room too, and without appends nothing else would ask.
 //
-// What others wait for, to make room, goes on as long as half of the reserve is there: transactions end and groups note their
-// positions (internal topics, markers). Compaction goes on until a quarter of it is left, since only it gives back what these took.
-// Marks, checkpoints, indexes and journal files have the rest to themselves, and so has what the numbers leave out: the unused
+// What others wait for goes on below that, each as far as leaving says: who makes room for others may go further than they.
+// Marks, checkpoints, indexes and journal files have the last quarter to themselves, and so has what the numbers leave out: the unused
 // ends of last blocks, a few KiB a partition.
 type room struct {
 	fs      vfs.FS
@@ -55,18 +58,35 @@ type shortage struct {
 	left int64 // beside what is claimed
 }
 
-// leaving is what a claim leaves of the reserve: one part in so many.
+// leaving is what a claim leaves of the reserve, in eighths.
 type leaving int64
 
 const (
-	leavingAll     leaving = 1
-	leavingHalf    leaving = 2 // what others wait for to make room
-	leavingQuarter leaving = 4 // what makes room
+	leavingAll     leaving = 8
+	leavingHalf    leaving = 4 // groups' positions and other state of the Kafka port; compaction of what is not such
+	leavingMore    leaving = 3 // the state of transactions: one that does not end keeps retention back
+	leavingQuarter leaving = 2 // their markers, for the same reason; compaction of state, which gives back what that took
 )
+
+// leaves is what those leave who write a topic. Only topics that no client fills may leave less than all.
+type leaves struct{ appends, compaction leaving }
+
+func leavesOf(topic string) leaves {
+	switch {
+	case topic == broker.TransactionsTopic:
+		return leaves{leavingMore, leavingQuarter}
+	case broker.State(topic):
+		return leaves{leavingHalf, leavingQuarter}
+	}
+	return leaves{leavingAll, leavingHalf}
+}
 
 func newRoom(cfg *Config, short func()) *room {
 	r := &room{fs: cfg.FS, dir: cfg.Dir, log: cfg.Logger, short: short}
 	if cfg.DiskReserve < 0 {
+		return r
+	}
+	if r.reserve = cfg.DiskReserve; r.reserve > 0 {
 		return r
 	}
 	space, err := cfg.FS.Space(cfg.Dir)
@@ -74,10 +94,22 @@ func newRoom(cfg *Config, short func()) *room {
 		r.log.Warn("it is not known how much of the disk is free; no reserve is kept of it", "dir", r.dir, "error", err)
 		return r
 	}
-	if r.reserve = cfg.DiskReserve; r.reserve == 0 {
-		r.reserve = min(DefaultDiskReserve, space.Total/smallestShare)
-	}
+	r.reserve = min(DefaultDiskReserve, space.Total/smallestShare)
 	return r
+}
+
+// sizeJournal lets the size of journal files follow the reserve, where none was set: who claims beyond the last quarter may find
+// the file full, and another one must go into that.
+func (l *Log) sizeJournal() {
+	r, size := l.room.reserve, int64(largestJournal)
+	if r > 0 {
+		size = min(max(l.room.floor(leavingQuarter), smallestJournal), size)
+	}
+	setDefault(&l.cfg.JournalBytes, size)
+	if r > 0 && r < l.cfg.JournalBytes {
+		l.cfg.Logger.Warn("the reserve of the disk is smaller than a journal file; where less is free, nothing is taken when the present one is full",
+			"dir", l.cfg.Dir, "reserve", r, "journal", l.cfg.JournalBytes)
+	}
 }
 
 // cost is what a batch takes of the disk: its place in the segment, and in the journal where there is one.
@@ -91,9 +123,9 @@ func (l *Log) cost(batch []byte) int64 {
 
 // claimLocked is asked before a batch gets its offset.
 func (p *partition) claimLocked(batch []byte, h *record.BatchHeader) error {
-	part := leavingAll
-	if h.Control() || broker.Internal(p.topic.name) {
-		part = leavingHalf
+	part := p.topic.leaves.appends
+	if h.Control() {
+		part = leavingQuarter
 	}
 	return p.log.room.claim(p.log.cost(batch), part)
 }
@@ -119,7 +151,7 @@ func (r *room) claim(n int64, part leaving) error {
 
 func (r *room) settle(n int64) { r.settled.Add(n) }
 
-func (r *room) floor(part leaving) int64 { return r.reserve / int64(part) }
+func (r *room) floor(part leaving) int64 { return r.reserve / int64(leavingAll) * int64(part) }
 
 func (r *room) refused(part leaving) error {
 	if low := r.low.Load(); low != nil && (part == leavingAll || low.left < r.floor(part)) {
@@ -154,8 +186,10 @@ func (r *room) look() {
 	part := leavingAll // of those that are not refused
 	if left < want {
 		low = &shortage{err: r.refusal(space.Free), left: left}
-		if part = leavingHalf; left < r.floor(part) {
-			part = leavingQuarter
+		for _, part = range []leaving{leavingHalf, leavingMore, leavingQuarter} {
+			if left >= r.floor(part) {
+				break
+			}
 		}
 	}
 	r.low.Store(low)
@@ -205,10 +239,14 @@ func (l *Log) roomLoop() {
 type Room struct {
 	Free    int64 // bytes
 	Reserve int64 // appends leave so much of it; 0: nothing is looked at
-	Refused error // why appends are refused now
+	Refused error // why appends are refused now: so little is free, or no journal file can be made
 }
 
 // Room says whether there is room for appends. See Config.DiskReserve.
 func (l *Log) Room() Room {
-	return Room{Free: l.room.free.Load(), Reserve: l.room.reserve, Refused: l.room.refused(leavingAll)}
+	r := Room{Free: l.room.free.Load(), Reserve: l.room.reserve, Refused: l.room.refused(leavingAll)}
+	if err := l.crowded.Load(); r.Refused == nil && err != nil && l.cfg.Durability != DurabilityNone {
+		r.Refused = *err
+	}
+	return r
 }

@@ -59,16 +59,17 @@ func (s *said) count(text string) int {
 
 const reserve = 100 << 10
 
-// roomyLog is a log with a reserve on a disk of 1 MiB.
+// roomyLog is a log with a reserve on a disk of 1 MiB, that writes no checkpoint by its appends.
 func roomyLog(t *testing.T, d Durability) (*Log, *vfs.Mem, *said) {
 	t.Helper()
 	mem, lines := vfs.NewMem(), &said{}
 	mem.Limit(1 << 20)
 	cfg := smallConfig(vfs.NewInject(mem))
 	cfg.Durability, cfg.DiskReserve, cfg.Logger = d, reserve, slog.New(slog.NewTextHandler(lines, nil))
+	cfg.CheckpointBytes = 1 << 30
 	l := mustOpen(t, cfg)
 	mustCreate(t, l, "t", broker.TopicConfig{})
-	mustCreate(t, l, "__state", broker.TopicConfig{})
+	mustCreate(t, l, broker.OffsetsTopic, broker.TopicConfig{})
 	return l, mem, lines
 }
 
@@ -111,7 +112,7 @@ func TestReserve(t *testing.T) {
 			first := producedBatch(t, 7, 0, 0, "first")
 			mustAppend(t, l, tp("t", 0), bytes.Clone(first))
 			mustAppend(t, l, tp("t", 0), txnBatch(t, 8, 0, 0, "open"))
-			refused("__state", false)
+			refused(broker.OffsetsTopic, false)
 
 			leave := func(n int64) {
 				t.Helper()
@@ -135,7 +136,7 @@ func TestReserve(t *testing.T) {
 				t.Errorf("%+v", r)
 			}
 			// What makes room goes on.
-			refused("__state", false)
+			refused(broker.OffsetsTopic, false)
 			if o, err := l.AppendMarker(t.Context(), tp("t", 0), broker.TxnMarker{ProducerID: 8, Commit: true}); err != nil || o != 3 {
 				t.Errorf("marker: %d %v", o, err)
 			}
@@ -149,12 +150,12 @@ func TestReserve(t *testing.T) {
 				t.Errorf("%d records, %v", len(got), b)
 			}
 			leave(reserve/2 - 1)
-			refused("__state", true)
+			refused(broker.OffsetsTopic, true)
 			if err := l.Hold(t.Context(), tp("t", 0), 2); err != nil {
 				t.Error(err)
 			}
 			leave(reserve / 2 * 2)
-			refused("__state", false)
+			refused(broker.OffsetsTopic, false)
 			refused("t", true) // not yet
 			leave(reserve + reserve/4 - 1)
 			refused("t", true)
@@ -182,6 +183,7 @@ func TestRoomByItself(t *testing.T) {
 			fill(t, l, tp("gone", 0), 80)
 			full := func() {
 				t.Helper()
+				leanJournal(t, l)
 				taken(t, mem, reserve+10_000)
 				l.room.look()
 				for i := 0; ; i++ {
@@ -207,68 +209,6 @@ func TestRoomByItself(t *testing.T) {
 			mustClose(t, l)
 		})
 	}
-}
-
-// TestCompactionLeavesAQuarter: compaction may use three quarters of the reserve, since it makes room.
-func TestCompactionLeavesAQuarter(t *testing.T) {
-	l, mem, _ := roomyLog(t, DurabilityGroup)
-	mustCreate(t, l, "keys", compactConfig())
-	p := tp("keys", 0)
-	for i := range 40 {
-		mustAppend(t, l, p, kvBatch(t, record.None, kv{"k", fmt.Sprint(i, strings.Repeat("x", 200))}))
-	}
-	mustCheckpoint(t, l)
-	before := state(mustScan(t, l, p, 0))
-	untilCheckpoint(t, l, func() {
-		taken(t, mem, reserve/4+100)
-		l.room.look()
-	})
-	taken(t, mem, reserve/4+100)
-	l.room.look()
-	if err := l.Compact(t.Context()); !errors.Is(err, broker.ErrStorage) || l.failure() != nil {
-		t.Fatalf("compact: %v; failed: %v", err, l.failure())
-	}
-	taken(t, mem, reserve-1)
-	l.room.look()
-	mustCompact(t, l)
-	if got := mustScan(t, l, p, 0); len(got) > 20 || !maps.Equal(state(got), before) {
-		t.Errorf("%d records", len(got))
-	}
-	if c, s := l.room.claimed.Load(), l.room.settled.Load(); c != s {
-		t.Errorf("%d bytes claimed, %d settled", c, s)
-	}
-	mustClose(t, l)
-}
-
-// TestCompactionMakesRoomForGroups: where internal topics have used their half of the reserve, compaction of them gives it back; else
-// groups would wait for ever.
-func TestCompactionMakesRoomForGroups(t *testing.T) {
-	l, mem, _ := roomyLog(t, DurabilityGroup)
-	mustCreate(t, l, "__groups", compactConfig())
-	put := func(i int) error {
-		_, err := appendEither(t, l, tp("__groups", 0), kvBatch(t, record.None, kv{"g", fmt.Sprint(i, strings.Repeat("x", 200))}))
-		return err
-	}
-	for i := range 40 {
-		if err := put(i); err != nil {
-			t.Fatal(err)
-		}
-	}
-	mustCheckpoint(t, l)
-	full := func() {
-		taken(t, mem, reserve/2)
-		l.room.look()
-	}
-	untilCheckpoint(t, l, full)
-	full()
-	if err := put(40); !errors.Is(err, broker.ErrStorage) {
-		t.Fatalf("half of the reserve is gone: %v", err)
-	}
-	mustCompact(t, l)
-	if err := put(40); err != nil {
-		t.Errorf("compaction has made room: %v", err)
-	}
-	mustClose(t, l)
 }
 
 // TestShortageMakesRoom: a log whose appends are refused gets by itself what it has of room, which is spare journal files and those
@@ -378,8 +318,10 @@ func TestClaims(t *testing.T) {
 	if n := claimed.Load(); n > 1<<20-reserve || n < 1<<20-reserve-8000 || n != r.claimed.Load() {
 		t.Errorf("%d of %d bytes were claimed, and %d", n, 1<<20-reserve, r.claimed.Load())
 	}
-	if err := r.claim(1000, leavingHalf); err != nil {
-		t.Errorf("needed by others: %v", err)
+	for _, part := range []leaving{leavingHalf, leavingMore, leavingQuarter} {
+		if err := r.claim(1000, part); err != nil {
+			t.Errorf("needed by others, leaving %d eighths: %v", part, err)
+		}
 	}
 	r.settle(r.claimed.Load())
 	if r.look(); r.claim(1000, leavingAll) != nil {
@@ -397,6 +339,7 @@ func TestUnknownRoom(t *testing.T) {
 		taken bool
 	}{
 		{"at start", 0, "open", "no reserve is kept of it", true},
+		{"set, at start", 400 << 10, "open", "no reserve is kept until it is", true},
 		{"later", 0, "look", "no reserve is kept until it is", true},
 		{"off", -1, "", "", true},
 		{"default", 0, "", "", false},
@@ -434,7 +377,7 @@ func TestUnknownRoom(t *testing.T) {
 			}
 			inject.Heal()
 			l.room.look()
-			if reserved := l.room.reserve > 0; reserved != (c.name != "off" && c.name != "at start") || reserved && c.cfg == 0 && l.Room().Refused == nil {
+			if reserved := l.room.reserve > 0; reserved != (c.name != "off" && c.name != "at start") || reserved && c.name != "another" && l.Room().Refused == nil {
 				t.Errorf("%+v", l.Room())
 			}
 			if c.name == "default" && l.room.reserve != 4<<20/smallestShare {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -30,9 +31,10 @@ func swapSuffixes() []string {
 // commit makes the new segments durable and puts them into place. When nothing was left out of one segment, the
 // old one stays, and only remembers that it was looked at.
 func (r *rewriter) commit() error {
-	next := r.out.info.Next
-	if err := r.seal(next); err != nil {
-		return err
+	if r.out != nil {
+		if err := r.seal(r.out.info.Next); err != nil {
+			return err
+		}
 	}
 	if !r.changed && len(r.swap.old) == len(r.swap.new) {
 		r.l.maintain.Lock()
@@ -66,12 +68,29 @@ func (r *rewriter) commit() error {
 	return r.l.checkpointLocked()
 }
 
-// abandon removes new files that no checkpoint names.
-func (r *rewriter) abandon() error {
+// commitWhole puts into place what is complete of a swap that had no room for the rest.
+func (r *rewriter) commitWhole() error {
+	if r.swap == nil || r.whole.old == 0 {
+		return nil
+	}
+	r.dropOut()
+	r.swap.old, r.swap.new = r.swap.old[:r.whole.old], r.swap.new[:r.whole.new]
+	end := r.swap.old[r.whole.old-1].info.Next
+	maps.DeleteFunc(r.swap.gone, func(marker record.Offset, _ bool) bool { return marker >= end })
+	return r.commit()
+}
+
+// dropOut gives the segment up that is being written.
+func (r *rewriter) dropOut() {
 	if r.out != nil {
-		_ = r.out.w.Close() // of a segment that is given up
+		_ = r.out.w.Close() // nobody relies on what it holds
 		r.out = nil
 	}
+}
+
+// abandon removes new files that no checkpoint names.
+func (r *rewriter) abandon() error {
+	r.dropOut()
 	if r.swap == nil {
 		return nil
 	}

@@ -29,6 +29,7 @@ const (
 type topic struct {
 	name       string
 	id         [16]byte
+	leaves     leaves
 	cfg        atomic.Pointer[topicSettings]
 	partitions []*partition // guarded by Log.mu; replaced as a whole
 }
@@ -53,7 +54,7 @@ type topicState struct {
 }
 
 func (l *Log) newTopic(name string, id [16]byte, own broker.TopicConfig) *topic {
-	t := &topic{name: name, id: id}
+	t := &topic{name: name, id: id, leaves: leavesOf(name)}
 	t.set(own, l.defaults)
 	for i := range own.Partitions {
 		t.partitions = append(t.partitions, newPartition(l, t, i))

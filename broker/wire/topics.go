@@ -10,19 +10,17 @@ import (
 	"github.com/ledgerlake/ledgerlake/record"
 )
 
-// Internal topics, by the names that Kafka's clients know them by.
+// Topics of the server.
 const (
-	OffsetsTopic      = "__consumer_offsets"    // committed offsets of groups
-	TransactionsTopic = "__transaction_state"   // what the transaction coordinator knows
-	SettingsTopic     = "__ledgerlake_settings" // access rules, quotas, credentials of users
-	ShareTopic        = "__share_group_state"   // what share groups know of their partitions
+	OffsetsTopic      = broker.OffsetsTopic
+	TransactionsTopic = broker.TransactionsTopic
+	SettingsTopic     = broker.SettingsTopic
+	ShareTopic        = broker.ShareTopic
 )
 
 var errUnknownTopicID = errors.New("unknown topic id")
 
-func internalTopic(name string) bool {
-	return name == OffsetsTopic || name == TransactionsTopic || name == SettingsTopic || name == ShareTopic
-}
+func internalTopic(name string) bool { return broker.State(name) }
 
 // unknownAge is how long a name or id that was not there is not looked up again: a request with many of them
 // would else read all topics for each.

@@ -47,7 +47,7 @@ func diskGauges(log *local.Log) []prometheus.Collector {
 	return []prometheus.Collector{
 		gauge("free_bytes", "What the disk of the log has free; 0 where no reserve is kept.", func(r local.Room) float64 { return float64(r.Free) }),
 		gauge("reserve_bytes", "What appends leave free; 0: no reserve is kept.", func(r local.Room) float64 { return float64(r.Reserve) }),
-		gauge("full", "1 while appends are refused because less is free.", func(r local.Room) float64 {
+		gauge("full", "1 while appends are refused because less is free, or no journal file can be made.", func(r local.Room) float64 {
 			if r.Refused != nil {
 				return 1
 			}
