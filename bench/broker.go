@@ -40,7 +40,7 @@ func RunBroker(ctx context.Context, cfg Config) (*Report, error) {
 	r := &Report{Scenario: "broker", Machine: Machine(), Time: time.Now().UTC(), Notes: []string{
 		"CPU seconds and memory are those of the server alone; the client runs on the same processors",
 		"our server and Kafka run at once and are measured in turns, each step by one and then by the other; what is compared is the median of each round's ratio. Up to 2026-12-01 one ran after the other, a minute apart",
-		"what earlier steps wrote and removed is synced before each step: else a later one waits for it (the file system tells the disk of freed blocks)",
+		"what was written and removed before is synced before a pair of servers starts: else it waits for that (the file system tells the disk of freed blocks)",
 		"Kafka has the heap of its start script, -Xms1G -Xmx1G: reports up to November 2026 gave it a smaller JVM, so their memory ratios cannot be compared with these",
 		"Kafka's JVM has the options that its own start script gives it",
 		"a disk sync is an append of 4 KiB with fdatasync at the pace of the load, one a millisecond, for a quarter of a second before each second of the load that is durable",
@@ -82,28 +82,20 @@ func (w *brokerWork) wants(side string) bool {
 	return len(w.Cases) == 0 || slices.Contains(w.Cases, side)
 }
 
-// round measures each side once.
+// round measures each side once. What is durable comes first: a virtual disk that has written much is slower for a while.
 func (w *brokerWork) round(ctx context.Context, round int) error {
-	if w.wants(sideHistory) {
-		if err := w.runHistory(ctx, round); err != nil {
+	for _, p := range []brokerPair{
+		{ours: sideDurable, durability: "group", theirs: sideFlush, settings: map[string]string{"flush.messages": "1"}},
+		{ours: sideOurs, durability: "none", theirs: sideKafka},
+	} {
+		if err := w.runPair(ctx, p, round); err != nil {
 			return err
 		}
 	}
-	var theirs *brokerServer
-	if w.wants(sideKafka) {
-		s, end, err := w.startKafka(ctx, round)
-		if err != nil {
-			return err
-		}
-		defer end()
-		theirs = s
+	if !w.wants(sideHistory) {
+		return nil
 	}
-	plain := brokerPair{ours: sideOurs, durability: "none", theirs: sideKafka}
-	durable := brokerPair{ours: sideDurable, durability: "group", theirs: sideFlush, settings: map[string]string{"flush.messages": "1"}}
-	if err := w.runPair(ctx, plain, theirs, round); err != nil {
-		return err
-	}
-	return w.runPair(ctx, durable, theirs, round)
+	return w.runHistory(ctx, round)
 }
 
 // brokerValues makes the values once, so that making them is not measured.

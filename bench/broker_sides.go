@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -47,13 +46,13 @@ type brokerPair struct {
 	settings     map[string]string
 }
 
-// runPair starts our side of a pair and measures it beside Kafka, as far as either was asked for.
-func (w *brokerWork) runPair(ctx context.Context, p brokerPair, theirs *brokerServer, round int) error {
+// runPair starts the servers of a pair, as far as they were asked for, and measures them.
+func (w *brokerWork) runPair(ctx context.Context, p brokerPair, round int) error {
+	settle()
 	var sides []brokerSide
 	if w.wants(p.ours) {
 		dir := filepath.Join(w.scratch, p.durability)
 		defer os.RemoveAll(dir)
-		settle()
 		begin := time.Now()
 		s, end, err := w.startServe(ctx, dir, "--no-tiering", "--durability", p.durability)
 		if err != nil {
@@ -63,8 +62,13 @@ func (w *brokerWork) runPair(ctx context.Context, p brokerPair, theirs *brokerSe
 		w.started(p.ours, round, time.Since(begin))
 		sides = append(sides, brokerSide{brokerServer: s, name: p.ours})
 	}
-	if theirs != nil {
-		sides = append(sides, brokerSide{brokerServer: theirs, name: p.theirs, settings: p.settings})
+	if w.wants(sideKafka) {
+		s, end, err := w.startKafka(ctx, p.theirs, round)
+		if err != nil {
+			return err
+		}
+		defer end()
+		sides = append(sides, brokerSide{brokerServer: s, name: p.theirs, settings: p.settings})
 	}
 	return w.runPartitions(ctx, sides, p.durability == "group", round)
 }
@@ -106,8 +110,8 @@ const kafkaAsShipped = "KAFKA_JVM=-Xms1G -Xmx1G -server -XX:+UseG1GC -XX:MaxGCPa
 	"-XX:+ExplicitGCInvokesConcurrent"
 
 // startKafka starts a real Kafka and takes how long that is, of a directory that is made already.
-func (w *brokerWork) startKafka(ctx context.Context, round int) (_ *brokerServer, end func(), err error) {
-	scratch := filepath.Join(w.scratch, fmt.Sprint("kafka-", round))
+func (w *brokerWork) startKafka(ctx context.Context, side string, round int) (_ *brokerServer, end func(), err error) {
+	scratch := filepath.Join(w.scratch, "kafka")
 	if err := os.MkdirAll(scratch, 0o755); err != nil {
 		return nil, nil, err
 	}
@@ -124,7 +128,7 @@ func (w *brokerWork) startKafka(ctx context.Context, round int) (_ *brokerServer
 		remove()
 		return nil, nil, err
 	}
-	w.started(sideKafka, round, took)
+	w.started(side, round, took)
 	peak, unwatch := watchProcess(pid)
 	return &brokerServer{addr: k.addr, pid: pid, peak: peak}, func() { unwatch(); remove() }, nil
 }
@@ -157,23 +161,23 @@ func (w *brokerWork) runPartitions(ctx context.Context, sides []brokerSide, dura
 // topics makes a topic on each side, fills it, and reads it again or fills it once more in small batches: each step by one side
 // and then by the other, and each side first in every second round.
 func (w *brokerWork) topics(ctx context.Context, sides []brokerSide, prefix string, partitions int, durable bool, round int) error {
+	topic := brokerTopic(prefix, partitions)
 	for _, s := range sides {
-		if err := kafka.CreateTopic(ctx, kafka.Config{Brokers: []string{s.addr}}, s.topic(prefix, partitions), int32(partitions), s.settings); err != nil {
+		if err := kafka.CreateTopic(ctx, kafka.Config{Brokers: []string{s.addr}}, topic, int32(partitions), s.settings); err != nil {
 			return err
 		}
 	}
 	steps := []func(s brokerSide) error{
-		func(s brokerSide) error { return w.produce(ctx, s, s.topic(prefix, partitions), 0, partitions, round) },
+		func(s brokerSide) error { return w.produce(ctx, s, topic, 0, partitions, round) },
 		func(s brokerSide) error {
 			if durable {
-				return w.produce(ctx, s, s.topic(prefix, partitions), brokerSmallBatch, partitions, round)
+				return w.produce(ctx, s, topic, brokerSmallBatch, partitions, round)
 			}
-			return w.consume(ctx, s.brokerServer, brokerRead{side: s.name, topic: s.topic(prefix, partitions), partitions: partitions}, round)
+			return w.consume(ctx, s.brokerServer, brokerRead{side: s.name, topic: topic, partitions: partitions}, round)
 		},
 	}
 	for _, step := range steps {
 		for i := range sides {
-			settle()
 			if err := step(sides[(i+round)%len(sides)]); err != nil {
 				return err
 			}
@@ -182,7 +186,6 @@ func (w *brokerWork) topics(ctx context.Context, sides []brokerSide, prefix stri
 	return nil
 }
 
-// topic is the name of a topic of the side: Kafka has those of two sides.
-func (s brokerSide) topic(prefix string, partitions int) string {
-	return fmt.Sprintf("%s-%s-%d", prefix, strings.NewReplacer(" ", "-", "=", "-").Replace(s.name), partitions)
+func brokerTopic(prefix string, partitions int) string {
+	return fmt.Sprintf("%s-%d", prefix, partitions)
 }

@@ -33,7 +33,7 @@ func (w *brokerWork) steady(ctx context.Context, sides []brokerSide, prefix stri
 		if s.name == sideFlush && partitions > 12 {
 			continue // it does not keep up
 		}
-		l, err := w.newSteadyLoad(ctx, s, s.topic(prefix, partitions), partitions)
+		l, err := w.newSteadyLoad(ctx, s, brokerTopic(prefix, partitions), partitions)
 		if err != nil {
 			return err
 		}
@@ -50,7 +50,6 @@ func (w *brokerWork) steady(ctx context.Context, sides []brokerSide, prefix stri
 		defer f.Close()
 		yard.file = f
 	}
-	settle()
 	for turn := range brokerSlices {
 		if durable {
 			if err := yard.appends(sliceSyncs); err != nil {
