@@ -185,3 +185,29 @@ func TestHinderedCompactionWaits(t *testing.T) {
 	}
 	mustClose(t, l)
 }
+
+// TestNoRoomForTheNextSwap: a pass that has put segments into place, and has no room to begin with the next, keeps those.
+func TestNoRoomForTheNextSwap(t *testing.T) {
+	const n, size = 80, 900_000 // more than goes into one swap
+	inject := vfs.NewInject(vfs.NewMem())
+	cfg := smallConfig(inject)
+	cfg.Durability, cfg.CheckpointBytes = DurabilityNone, 1<<30
+	l := mustOpen(t, cfg)
+	mustCreate(t, l, "keys", compactConfig())
+	p := tp("keys", 0)
+	for i := range n {
+		mustAppend(t, l, p, kvBatch(t, record.None, kv{fmt.Sprint(max(i, 2)), strings.Repeat("x", size)}))
+	}
+	mustCheckpoint(t, l)
+	inject.Fail(vfs.Rule{Op: vfs.OpMkdir, Pattern: cleanDir + "*", K: 2, Err: vfs.ErrNoSpace})
+	if err := l.Compact(t.Context()); !errors.Is(err, vfs.ErrNoSpace) || l.failure() != nil {
+		t.Fatalf("compact: %v; failed: %v", err, l.failure())
+	}
+	got := mustScan(t, l, p, 0)
+	for i := range record.Offset(n) {
+		if r, ok := got[i]; ok != (i >= 2) || ok && (r.key != fmt.Sprint(i) || len(r.value) != size) {
+			t.Errorf("offset %d: there %t, key %s", i, ok, r.key)
+		}
+	}
+	mustClose(t, l)
+}

@@ -24,14 +24,13 @@ type rewriter struct {
 	*cleaning
 	dir     string
 	swap    *swap
-	out     *seg                   // the new segment that is being written
-	group   int64                  // size of the old segments that are in it
-	written int64                  // in this swap
-	lost    *seg                   // the first new segment of the last swap
-	changed bool                   // something was left out since the swap began
-	claimed int64                  // in this swap
-	refused bool                   // a claim
-	whole   struct{ old, new int } // so many segments of the swap, old ones and what was made of them, are complete
+	out     *seg  // the new segment that is being written
+	group   int64 // size of the old segments that are in it
+	written int64 // in this swap
+	lost    *seg  // the first new segment of the last swap
+	changed bool  // something was left out since the swap began
+	claimed int64 // in this swap
+	refused bool  // a claim
 	it      record.Iterator
 	b       map[record.Codec]*record.Builder
 }
@@ -106,7 +105,7 @@ func (r *rewriter) segment(s *seg) error {
 		}
 	}
 	if r.out == nil {
-		r.whole.old, r.whole.new = len(r.swap.old), len(r.swap.new)
+		r.swap.whole.old, r.swap.whole.new = len(r.swap.old), len(r.swap.new)
 		if err := r.create(s, s.info.Base); err != nil {
 			return err
 		}

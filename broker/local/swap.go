@@ -20,6 +20,7 @@ type swap struct {
 	old   []*seg                 // a run of the partition's segments
 	new   []*seg                 // cover the same offsets
 	gone  map[record.Offset]bool // markers that are in none of the new ones
+	whole struct{ old, new int } // so many segments, old ones and what was made of them, are complete
 }
 
 // swapSuffixes are the files of a segment in the order in which they are renamed. The log is the last: as long as
@@ -70,12 +71,13 @@ func (r *rewriter) commit() error {
 
 // commitWhole puts into place what is complete of a swap that had no room for the rest.
 func (r *rewriter) commitWhole() error {
-	if r.swap == nil || r.whole.old == 0 {
+	if r.swap == nil || r.swap.whole.old == 0 {
 		return nil
 	}
 	r.dropOut()
-	r.swap.old, r.swap.new = r.swap.old[:r.whole.old], r.swap.new[:r.whole.new]
-	end := r.swap.old[r.whole.old-1].info.Next
+	whole := r.swap.whole
+	r.swap.old, r.swap.new = r.swap.old[:whole.old], r.swap.new[:whole.new]
+	end := r.swap.old[whole.old-1].info.Next
 	maps.DeleteFunc(r.swap.gone, func(marker record.Offset, _ bool) bool { return marker >= end })
 	return r.commit()
 }
