@@ -13,7 +13,8 @@ import (
 // This node coordinates every group and every transactional id (type 1). Where the Log takes no transactions the
 // refusal is left to InitProducerId, because librdkafka asks for the coordinator again and again whatever the
 // error, but reports that of InitProducerId. Where the state of share groups is kept (type 2) is for
-// brokers to ask, and is refused with INVALID_REQUEST.
+// brokers to ask, and is refused with INVALID_REQUEST. As in Kafka, who asks makes the topic of that state, if it is not there:
+// clients and tools look for it before there is anything in it.
 func apiFindCoordinator() api {
 	return api{key: 10, name: "FindCoordinator", min: 0, max: 6, handle: (*Server).findCoordinator}
 }
@@ -51,12 +52,19 @@ func (s *Server) findCoordinator(r *request) (kmsg.Response, error) {
 	return resp, nil
 }
 
-func (s *Server) allowedCoordinator(r *request, kind int8, key string) error {
+// allowedCoordinator says whether who asks may know of the coordinator, and sees to it that its topic is there.
+func (s *Server) allowedCoordinator(r *request, kind int8, key string) (err error) {
+	var state *stateTopic
 	switch kind {
 	case 0:
-		return s.allowedGroup(r, acl.Describe, key)
+		err, state = s.allowedGroup(r, acl.Describe, key), s.offsets.topic
 	case 1:
-		return s.allowedTxn(r, acl.Describe, key)
+		if err = s.allowedTxn(r, acl.Describe, key); s.txns != nil {
+			state = s.txns.topic
+		}
 	}
-	return nil // refused anyway
+	if err == nil && state != nil {
+		_ = state.make(s.hardCtx) // else what is written first makes it, or tells why not
+	}
+	return err
 }
