@@ -25,8 +25,8 @@ var brokerPartitions = []int{1, 12, 1000}
 // consumed a second and a CPU second of the server, how long a record waits for its acknowledgement at 5,000 a
 // second, memory, and the time to start. Both are measured as they are by default there (no sync a batch) and
 // durable: ours with --durability group, Kafka with flush.messages=1. Servers run in processes of their own, both at once, and
-// are measured in turns; every record is read back and counted. A third server of ours, alone, has a topic whose history is
-// only in its table, and every value that comes of it is compared.
+// are measured in turns. What is consumed is counted; what is sent is acknowledged, and of the durable topics not read back. A third
+// server of ours, alone, has a topic whose history is only in its table, and every value that comes of it is compared.
 func RunBroker(ctx context.Context, cfg Config) (*Report, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -31,7 +32,11 @@ func brokerGoals(r *Report) {
 				r.ratio(brokerCase(sideOurs, what, n), brokerCase(sideKafka, what, n), perGB))
 		}
 	}
-	r.atMost("resident memory, times Kafka's", 1.0/3, most(r, sideOurs)/most(r, sideKafka))
+	ours, theirs := most(r, sideOurs), most(r, sideKafka)
+	if ours == 0 { // was not measured
+		ours = math.NaN()
+	}
+	r.atMost("resident memory, times Kafka's", 1.0/3, ours/theirs)
 	r.atMost("seconds to start", 0.2, r.median(sideOurs+", start", seconds))
 }
 

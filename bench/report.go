@@ -128,8 +128,11 @@ func (r *Report) ratio(name, over string, f func(Sample) float64) float64 {
 	}
 	var v []float64
 	for _, s := range r.Samples {
-		if under := rounds[s.Round]; s.Case == name && under > 0 {
-			v = append(v, f(s)/under)
+		if s.Case != name {
+			continue
+		}
+		if over, under := f(s), rounds[s.Round]; over > 0 && under > 0 { // nothing takes none: it was not measured
+			v = append(v, over/under)
 		}
 	}
 	if len(v) == 0 {

@@ -163,7 +163,7 @@ func (l *Log) Checkpoint() error {
 }
 
 func (l *Log) checkpointLocked() (err error) {
-	defer func() { l.owed.Store(err != nil) }()
+	defer func() { l.owed.Store(err != nil || l.crowded.Load() != nil) }() // one that makes a journal file ends the want of it
 	l.sinceCheckpoint.Store(0)
 	l.sealedOpen.Store(0)
 	snap := &snapshot{}

@@ -3,10 +3,11 @@ package local
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
-	"math/rand/v2"
+	"slices"
 	"strings"
-	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/ledgerlake/ledgerlake/broker"
@@ -90,78 +91,6 @@ func TestCompactionMakesRoomForGroups(t *testing.T) {
 	}
 }
 
-// TestCompactionKeepsWhatIsWhole: a pass that is refused puts into place what it has of whole segments, which is room for the next.
-func TestCompactionKeepsWhatIsWhole(t *testing.T) {
-	l, mem := keyed(t, "keys", 200, true)
-	p := tp("keys", 0)
-	before, all := state(mustScan(t, l, p, 0)), len(mustScan(t, l, p, 0))
-	// The first half is superseded; segments of the second are copied as they are.
-	leave(t, l, mem, "keys", 12_000)
-	if err := l.Compact(t.Context()); !errors.Is(err, broker.ErrStorage) {
-		t.Fatalf("compact: %v", err)
-	}
-	got := mustScan(t, l, p, 0)
-	if len(got) > all-80 || !maps.Equal(state(got), before) {
-		t.Errorf("%d of %d records", len(got), all)
-	}
-	after := mem.Crash(nil, vfs.KeepNothing)
-	mustClose(t, l)
-	if found, err := CheckDir(t.Context(), after, "/log"); err != nil || len(found) > 0 {
-		t.Errorf("check: %v %v", found, err)
-	}
-	l = mustOpen(t, smallConfig(after))
-	if again := mustScan(t, l, p, 0); !maps.Equal(again, got) {
-		t.Errorf("%d records after a crash", len(again))
-	}
-	mustClose(t, l)
-}
-
-// TestCrashWhileKeepingWhatIsWhole cuts the power at each operation of such a pass, and opens the log on a disk as full (I1).
-func TestCrashWhileKeepingWhatIsWhole(t *testing.T) {
-	p := tp("keys", 0)
-	for _, mode := range []vfs.CrashMode{vfs.KeepNothing, vfs.KeepSome, vfs.KeepAll} {
-		fewer := 0 // crashes behind the checkpoint
-		for k := 0; ; k++ {
-			l, mem := keyed(t, "keys", 60, true)
-			scanned := mustScan(t, l, p, 0)
-			leave(t, l, mem, "keys", 2000)
-			var mu sync.Mutex
-			var after *vfs.Mem
-			ops := 0
-			l.fs.(*vfs.Inject).Observe(func(vfs.Op, string) {
-				mu.Lock()
-				defer mu.Unlock()
-				if ops++; ops > k && after == nil {
-					after = mem.Crash(rand.New(rand.NewPCG(uint64(k), 7)), mode)
-				}
-			})
-			if err := l.Compact(t.Context()); !errors.Is(err, broker.ErrStorage) {
-				t.Fatalf("compact: %v", err)
-			}
-			l.fs.(*vfs.Inject).Observe(nil)
-			mustClose(t, l)
-			if after == nil {
-				break
-			}
-			if found, err := CheckDir(t.Context(), after, "/log"); err != nil || len(found) > 0 {
-				t.Fatalf("operation %d: check: %v %v", k, found, err)
-			}
-			l = mustOpen(t, smallConfig(after))
-			got := mustScan(t, l, p, 0)
-			if !maps.Equal(state(got), state(scanned)) {
-				t.Fatalf("operation %d: %d records, before %d", k, len(got), len(scanned))
-			}
-			if len(got) < len(scanned) {
-				fewer++
-			}
-			mustClose(t, l)
-		}
-		if fewer < 5 {
-			t.Errorf("only %d crashes behind the checkpoint", fewer)
-		}
-	}
-}
-
 // TestHinderedCompactionWaits: a pass that was refused begins again when there is more room than it wanted, and else ever less often.
 func TestHinderedCompactionWaits(t *testing.T) {
 	l, mem := keyed(t, "keys", 40, false)
@@ -210,4 +139,38 @@ func TestNoRoomForTheNextSwap(t *testing.T) {
 		}
 	}
 	mustClose(t, l)
+}
+
+// TestSwapThatNoCheckpointDecides: where the disk is too full for the checkpoint that would decide a swap, the new segments are removed:
+// they are the room that the next one wants. Nothing is lost by it, nor by a crash (I1), and a later pass does it again.
+func TestSwapThatNoCheckpointDecides(t *testing.T) {
+	for _, full := range []error{vfs.ErrNoSpace, syscall.EDQUOT} {
+		l, mem := keyed(t, "keys", 40, false)
+		inject, before := l.fs.(*vfs.Inject), state(mustScan(t, l, tp("keys", 0), 0))
+		inject.Fail(vfs.Rule{Op: vfs.OpWrite, Pattern: checkpointFile + "*", K: 1, Forever: true, Err: full})
+		if err := l.Compact(t.Context()); !errors.Is(err, full) || l.failure() != nil {
+			t.Fatalf("compact: %v; failed: %v", err, l.failure())
+		}
+		inject.Heal()
+		p, err := l.partition(tp("keys", 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries, err := l.fs.ReadDir(p.dir)
+		if err != nil || p.swap != nil || slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.IsDir() }) {
+			t.Fatalf("swap %v waits beside %v, %v", p.swap, entries, err)
+		}
+		crashed := mustOpen(t, smallConfig(mem.Crash(nil, vfs.KeepNothing)))
+		if got := state(mustScan(t, crashed, tp("keys", 0), 0)); !maps.Equal(got, before) {
+			t.Errorf("%d keys after a crash, before %d", len(got), len(before))
+		}
+		mustClose(t, crashed)
+		mustCheckpoint(t, l)
+		mustCompact(t, l) // left out
+		mustCompact(t, l)
+		if got := mustScan(t, l, tp("keys", 0), 0); len(got) > 32 || !maps.Equal(state(got), before) {
+			t.Errorf("%d records", len(got))
+		}
+		mustClose(t, l)
+	}
 }

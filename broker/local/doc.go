@@ -39,8 +39,8 @@
 // So that a disk which fills is not such a failure, appends leave a reserve of it free (Config.DiskReserve): below that they
 // get broker.ErrStorage, before they have an offset, until there is a quarter of the reserve more than it. Reads, marks,
 // checkpoints and retention go on; the Kafka port's own topics and compaction of others' while half of the reserve is there (the state of
-// transactions while three eighths are), and the ends of transactions and compaction of those own topics, which give room back, while a quarter is. A
-// compaction without room keeps what it has of whole segments, and begins again when there is more, or ever less often. When it begins, a checkpoint drops the journal files before it, the spare ones
+// transactions while three eighths are), and the markers of transactions and compaction of those own topics, which give room back, while a quarter is. A
+// compaction without room begins again when there is more, or ever less often. When it begins, a checkpoint drops the journal files before it, the spare ones
 // too. The disk is asked for each 16 MiB, after what makes room, and once a second. Who fills the reserve faster than that
 // by other means, or has a quota of its own that the file system does not tell (a user's), is not seen; nor is anything on
 // systems other than Linux. A write that meets a full disk, or a quota that is used up, all the same is tried once more when the journal files that wait

@@ -3,7 +3,9 @@ package local
 import (
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/ledgerlake/ledgerlake/broker"
 	"github.com/ledgerlake/ledgerlake/internal/vfs"
@@ -104,7 +106,7 @@ func TestTransactionEndsOnANearlyFullDisk(t *testing.T) {
 // not go into the reserve.
 func TestJournalFollowsTheReserve(t *testing.T) {
 	mem := vfs.NewMem()
-	mem.Limit(7 * largestJournal)
+	mem.Limit(64 << 20)
 	l := mustOpen(t, Config{Dir: "/log", FS: vfs.NewInject(mem), Clock: at(start)})
 	mustCreate(t, l, "t", broker.TopicConfig{})
 	mustAppend(t, l, tp("t", 0), txnBatch(t, 8, 0, 0, "open"))
@@ -159,4 +161,28 @@ func TestRoomWithoutAJournalFile(t *testing.T) {
 		l.crowded.Store(nil)
 		mustClose(t, l)
 	}
+}
+
+// TestRoomForAJournalFileIsSeen: when a journal file can be made again an idle log finds that out by itself.
+func TestRoomForAJournalFileIsSeen(t *testing.T) {
+	inject := vfs.NewInject(vfs.NewMem())
+	cfg := smallConfig(inject)
+	cfg.CheckpointBytes, cfg.RetentionInterval = 1<<30, time.Millisecond
+	l := mustOpen(t, cfg)
+	mustCreate(t, l, "t", broker.TopicConfig{})
+	inject.Fail(vfs.Rule{Op: vfs.OpPreallocate, K: 1, Forever: true, Err: vfs.ErrNoSpace})
+	var err error
+	for err == nil {
+		_, err = appendEither(t, l, tp("t", 0), batchOf(t, strings.Repeat("x", 100)))
+	}
+	if !errors.Is(err, broker.ErrStorage) || l.Room().Refused == nil {
+		t.Fatalf("%v; %+v", err, l.Room())
+	}
+	untilCheckpoint(t, l, func() {}) // without a journal file of its own
+	inject.Heal()
+	for l.Room().Refused != nil {
+		untilCheckpoint(t, l, func() {})
+	}
+	mustAppend(t, l, tp("t", 0), batchOf(t, "y"))
+	mustClose(t, l)
 }

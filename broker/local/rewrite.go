@@ -51,11 +51,12 @@ func (c *cleaning) rewrite() error {
 			if err == nil && r.lost != nil && !c.p.has(r.lost) { // retention took an old segment: what is left of the swap is dirty
 				return r.abandon()
 			}
-		} else if r.noRoom(err) {
-			err = errors.Join(err, r.commitWhole())
 		}
-		if r.noRoom(err) {
-			c.p.hindered.again(c.l.room.floor(c.p.topic.leaves.compaction), r.claimed)
+		switch {
+		case r.refused:
+			c.p.hindered.again(c.l.room.floor(c.p.topic.leaves.compaction) + r.claimed + r.claimed/4)
+		case vfs.NoSpace(err): // more than the log knew of: there is no reserve, or a quota
+			c.p.hindered.again(math.MaxInt64)
 		}
 		if err != nil {
 			return errors.Join(err, r.abandon())
@@ -64,8 +65,6 @@ func (c *cleaning) rewrite() error {
 	c.p.hindered = hindered{}
 	return nil
 }
-
-func (r *rewriter) noRoom(err error) bool { return r.refused || vfs.NoSpace(err) }
 
 // hindered is the compaction of a partition that found no room. It would end where it ended as long as there is no more than then.
 type hindered struct {
@@ -76,9 +75,9 @@ type hindered struct {
 // mostPasses bounds for how many passes a partition that had no room is left out: half an hour, by default.
 const mostPasses = 64
 
-// again notes that a pass found no room when it had claimed so much.
-func (h *hindered) again(floor, claimed int64) {
-	h.enough = floor + claimed + claimed/4
+// again notes that a pass found no room, and how much of the disk must be free for the next.
+func (h *hindered) again(enough int64) {
+	h.enough = enough
 	h.passes = min(max(2*h.passes, 1), mostPasses)
 	h.left = h.passes
 }
@@ -105,7 +104,6 @@ func (r *rewriter) segment(s *seg) error {
 		}
 	}
 	if r.out == nil {
-		r.swap.whole.old, r.swap.whole.new = len(r.swap.old), len(r.swap.new)
 		if err := r.create(s, s.info.Base); err != nil {
 			return err
 		}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -20,7 +19,6 @@ type swap struct {
 	old   []*seg                 // a run of the partition's segments
 	new   []*seg                 // cover the same offsets
 	gone  map[record.Offset]bool // markers that are in none of the new ones
-	whole struct{ old, new int } // so many segments, old ones and what was made of them, are complete
 }
 
 // swapSuffixes are the files of a segment in the order in which they are renamed. The log is the last: as long as
@@ -32,10 +30,8 @@ func swapSuffixes() []string {
 // commit makes the new segments durable and puts them into place. When nothing was left out of one segment, the
 // old one stays, and only remembers that it was looked at.
 func (r *rewriter) commit() error {
-	if r.out != nil {
-		if err := r.seal(r.out.info.Next); err != nil {
-			return err
-		}
+	if err := r.seal(r.out.info.Next); err != nil {
+		return err
 	}
 	if !r.changed && len(r.swap.old) == len(r.swap.new) {
 		r.l.maintain.Lock()
@@ -65,21 +61,28 @@ func (r *rewriter) commit() error {
 	r.p.swap, r.p.changed = r.swap, true
 	r.p.mu.Unlock()
 	r.lost = r.swap.new[0]
+	waits := r.swap
 	r.swap = nil // the checkpoint's from here on
-	return r.l.checkpointLocked()
+	err := r.l.checkpointLocked()
+	if err != nil && r.l.failure() == nil {
+		err = errors.Join(err, r.takeBack(waits))
+	}
+	return err
 }
 
-// commitWhole puts into place what is complete of a swap that had no room for the rest.
-func (r *rewriter) commitWhole() error {
-	if r.swap == nil || r.swap.whole.old == 0 {
+// takeBack removes a swap that a checkpoint could not decide, and that nothing names: on a full disk its files are the room that the
+// next checkpoint wants. Had the checkpoint's outcome been unknown, the log would have failed.
+func (r *rewriter) takeBack(waits *swap) error {
+	r.p.mu.Lock()
+	mine := r.p.swap == waits
+	if mine {
+		r.p.swap, r.p.changed = nil, true
+	}
+	r.p.mu.Unlock()
+	if !mine { // it was placed, and what failed came after
 		return nil
 	}
-	r.dropOut()
-	whole := r.swap.whole
-	r.swap.old, r.swap.new = r.swap.old[:whole.old], r.swap.new[:whole.new]
-	end := r.swap.old[whole.old-1].info.Next
-	maps.DeleteFunc(r.swap.gone, func(marker record.Offset, _ bool) bool { return marker >= end })
-	return r.commit()
+	return r.l.fs.RemoveAll(r.dir)
 }
 
 // dropOut gives the segment up that is being written.

@@ -37,34 +37,50 @@ func (s *Server) findCoordinator(r *request) (kmsg.Response, error) {
 		if err := s.allowedCoordinator(r, req.CoordinatorType, req.CoordinatorKey); err != nil {
 			node, host, port, code, msg = -1, "", -1, codeOf(err), msgOf(err)
 		}
+		if code == codeNone {
+			s.makeState(req.CoordinatorType)
+		}
 		resp.ErrorCode, resp.ErrorMessage = code, msg
 		resp.NodeID, resp.Host, resp.Port = node, host, port
 		return resp, nil
 	}
+	allowed := false
 	for _, key := range req.CoordinatorKeys {
 		c := kmsg.NewFindCoordinatorResponseCoordinator()
 		c.Key, c.NodeID, c.Host, c.Port, c.ErrorCode, c.ErrorMessage = key, node, host, port, code, msg
 		if err := s.allowedCoordinator(r, req.CoordinatorType, key); err != nil {
 			c.NodeID, c.Host, c.Port, c.ErrorCode, c.ErrorMessage = -1, "", -1, codeOf(err), msgOf(err)
+		} else {
+			allowed = true
 		}
 		resp.Coordinators = append(resp.Coordinators, c)
+	}
+	if allowed {
+		s.makeState(req.CoordinatorType)
 	}
 	return resp, nil
 }
 
-// allowedCoordinator says whether who asks may know of the coordinator, and sees to it that its topic is there.
-func (s *Server) allowedCoordinator(r *request, kind int8, key string) (err error) {
-	var state *stateTopic
+func (s *Server) allowedCoordinator(r *request, kind int8, key string) error {
 	switch kind {
 	case 0:
-		err, state = s.allowedGroup(r, acl.Describe, key), s.offsets.topic
+		return s.allowedGroup(r, acl.Describe, key)
 	case 1:
-		if err = s.allowedTxn(r, acl.Describe, key); s.txns != nil {
-			state = s.txns.topic
-		}
+		return s.allowedTxn(r, acl.Describe, key)
 	}
-	if err == nil && state != nil {
-		_ = state.make(s.hardCtx) // else what is written first makes it, or tells why not
+	return nil // refused anyway
+}
+
+// makeState makes the topic of a coordinator's state, if it is not there.
+func (s *Server) makeState(kind int8) {
+	var err error
+	switch {
+	case kind == 0:
+		err = s.offsets.topic.make(s.hardCtx)
+	case kind == 1 && s.txns != nil:
+		err = s.txns.topic.make(s.hardCtx)
 	}
-	return err
+	if err != nil && s.failing.now() { // what is written first makes it, or is told why not
+		s.lg.Warn("make the topic of a coordinator", "err", err)
+	}
 }
