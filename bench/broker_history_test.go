@@ -40,12 +40,19 @@ func servedHistory(t testing.TB, records, partitions int) (*brokerWork, *brokerS
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = history.Close() })
-	srv, err := wire.Open(t.Context(), wire.Config{Listen: "127.0.0.1:0", Log: log, History: history})
+	return w, served(t, wire.Config{Log: log, History: history})
+}
+
+// served serves a log in this process.
+func served(t testing.TB, cfg wire.Config) *brokerServer {
+	t.Helper()
+	cfg.Listen = "127.0.0.1:0"
+	srv, err := wire.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = srv.Close() })
-	return w, &brokerServer{addr: srv.Addr().String(), pid: os.Getpid(), peak: new(atomic.Int64)}
+	return &brokerServer{addr: srv.Addr().String(), pid: os.Getpid(), peak: new(atomic.Int64)}
 }
 
 // Each value of a history comes as it was produced, and one that does not is found.

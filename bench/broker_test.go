@@ -4,7 +4,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
 
 	"github.com/ledgerlake/ledgerlake/broker/kafka"
@@ -32,26 +31,15 @@ func TestRatioIsOfOneRound(t *testing.T) {
 	}
 }
 
-// servedLog serves an empty log in this process.
-func servedLog(t *testing.T) (*local.Log, *brokerServer) {
-	t.Helper()
+// A slice of the load sends all of its records, to all partitions, and knows of each but the first tenth how long it waited.
+func TestSliceOfTheSteadyLoad(t *testing.T) {
+	const partitions = 3
 	log, err := local.Open(t.Context(), local.Config{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = log.Close() })
-	srv, err := wire.Open(t.Context(), wire.Config{Listen: "127.0.0.1:0", Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = srv.Close() })
-	return log, &brokerServer{addr: srv.Addr().String(), pid: os.Getpid(), peak: new(atomic.Int64)}
-}
-
-// A slice of the load sends all of its records, to all partitions, and knows of each but the first tenth how long it waited.
-func TestSliceOfTheSteadyLoad(t *testing.T) {
-	const partitions = 3
-	log, s := servedLog(t)
+	s := served(t, wire.Config{Log: log})
 	cfg := Config{Records: 100}.withDefaults()
 	w := &brokerWork{Config: cfg, report: &Report{}, values: brokerValues(cfg)}
 	if err := kafka.CreateTopic(t.Context(), kafka.Config{Brokers: []string{s.addr}}, "steady", partitions, nil); err != nil {

@@ -96,6 +96,45 @@ func TestAppendTogether(t *testing.T) {
 	}
 }
 
+// Batches that come together while the journal syncs others wait for one sync.
+func TestTogetherInOneSync(t *testing.T) {
+	const n = 8
+	inj := vfs.NewInject(vfs.NewMem())
+	cfg := smallConfig(inj)
+	cfg.JournalBytes, cfg.CheckpointBytes = 1<<20, 1<<30
+	l := mustOpen(t, cfg)
+	defer mustClose(t, l)
+	mustCreate(t, l, "t", broker.TopicConfig{Partitions: n, SegmentBytes: 1 << 20})
+	var syncs atomic.Int64
+	syncing, goOn := make(chan struct{}), make(chan struct{})
+	inj.Observe(func(op vfs.Op, _ string) {
+		if op == vfs.OpSync && syncs.Add(1) == 1 {
+			close(syncing)
+			<-goOn
+		}
+	})
+	told := make(chan error, n+1)
+	batch := func(partition int32) broker.Append {
+		return broker.Append{TP: tp("t", partition), Batch: batchOf(t, "v"), Then: func(_ broker.AppendResult, err error) { told <- err }}
+	}
+	l.AppendThen(t.Context(), batch(0))
+	<-syncing
+	var all []broker.Append
+	for i := range int32(n) {
+		all = append(all, batch(i))
+	}
+	l.AppendThen(t.Context(), all...)
+	close(goOn)
+	for range cap(told) {
+		if err := <-told; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := syncs.Load(); got != 2 {
+		t.Errorf("%d syncs, want one for the first batch and one for %d", got, n)
+	}
+}
+
 // The journal is not woken for the first of batches that come together.
 func TestJournalAwaitsBatchesThatComeTogether(t *testing.T) {
 	inj := vfs.NewInject(vfs.NewMem())

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"syscall"
@@ -172,5 +173,44 @@ func TestSwapThatNoCheckpointDecides(t *testing.T) {
 			t.Errorf("%d records", len(got))
 		}
 		mustClose(t, l)
+	}
+}
+
+// TestSwapOfAnUnknownCheckpointStays: where nobody knows whether the checkpoint that decides a swap is there, its files stay, and the next
+// start goes by the checkpoint that it finds (I1).
+func TestSwapOfAnUnknownCheckpointStays(t *testing.T) {
+	for _, mode := range []vfs.CrashMode{vfs.KeepNothing, vfs.KeepAll} {
+		l, mem := keyed(t, "keys", 40, false)
+		inject, before := l.fs.(*vfs.Inject), state(mustScan(t, l, tp("keys", 0), 0))
+		syncs := 0
+		var armed bool
+		inject.Observe(func(op vfs.Op, name string) {
+			switch {
+			case op == vfs.OpRename && strings.HasPrefix(path.Base(name), checkpointFile):
+				armed = true // the sync of the directory behind it fails
+				inject.Fail(vfs.Rule{Op: vfs.OpSyncDir, K: 1, Forever: true, Err: syscall.EIO})
+			case armed && op == vfs.OpSyncDir:
+				syncs++
+			}
+		})
+		if err := l.Compact(t.Context()); !errors.Is(err, syscall.EIO) || l.failure() == nil || syncs == 0 {
+			t.Fatalf("compact: %v; failed: %v", err, l.failure())
+		}
+		inject.Observe(nil)
+		inject.Heal()
+		p, err := l.partition(tp("keys", 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries, err := l.fs.ReadDir(p.dir)
+		if err != nil || !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.IsDir() }) {
+			t.Fatalf("the new segments are gone: %v, %v", entries, err)
+		}
+		again := mustOpen(t, smallConfig(mem.Crash(nil, mode)))
+		if got := state(mustScan(t, again, tp("keys", 0), 0)); !maps.Equal(got, before) {
+			t.Errorf("%d keys, before %d", len(got), len(before))
+		}
+		mustClose(t, again)
+		_ = l.Close() // it has failed
 	}
 }

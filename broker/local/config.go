@@ -43,7 +43,7 @@ type Config struct {
 	AwaitDefaults bool
 
 	CheckpointBytes   int64         // checkpoint after so many bytes of batches; default 256 MiB
-	JournalBytes      int64         // size of a journal file; default 64 MiB, or a quarter of a smaller reserve
+	JournalBytes      int64         // size of a journal file; default 64 MiB without a reserve, at most 7/32 of one
 	QueueBytes        int64         // batches that may wait for the journal; default 64 MiB
 	RetentionInterval time.Duration // default 1 min
 	CleanInterval     time.Duration // between looks at compacted topics; default 30 s

@@ -102,19 +102,20 @@ func TestTransactionEndsOnANearlyFullDisk(t *testing.T) {
 	mustClose(t, l)
 }
 
-// TestJournalFollowsTheReserve: as long as anybody may append, there is room for another journal file. On a disk of 448 MiB one of 64 MiB would
-// not go into the reserve.
+// TestJournalFollowsTheReserve: as long as anybody may append, there is room for another journal file, and for the checkpoint that
+// begins with it. On a disk of 448 MiB one of 64 MiB would not go into the reserve.
 func TestJournalFollowsTheReserve(t *testing.T) {
 	mem := vfs.NewMem()
 	mem.Limit(64 << 20)
 	l := mustOpen(t, Config{Dir: "/log", FS: vfs.NewInject(mem), Clock: at(start)})
 	mustCreate(t, l, "t", broker.TopicConfig{})
 	mustAppend(t, l, tp("t", 0), txnBatch(t, 8, 0, 0, "open"))
-	shortOf(t, l, mem, l.room.floor(leavingQuarter)+4096)
+	shortOf(t, l, mem, l.room.floor(leavingQuarter)+600)
 	if _, err := l.AppendMarker(t.Context(), tp("t", 0), broker.TxnMarker{ProducerID: 8, Commit: true}); err != nil {
 		t.Error(err)
 	}
 	seq := l.journal.seq
+	taken(t, mem, l.room.floor(leavingQuarter)) // nobody's claim leaves less
 	mustCheckpoint(t, l)
 	if l.journal.seq != seq+1 {
 		t.Error("no new journal file could be made")
@@ -125,12 +126,12 @@ func TestJournalFollowsTheReserve(t *testing.T) {
 // TestJournalSize: what was set stays, and is said where it does not go into the reserve.
 func TestJournalSize(t *testing.T) {
 	for _, c := range []struct{ disk, reserve, set, want, said int64 }{
-		{1 << 40, 0, 0, 64 << 20, 0},
-		{1 << 30, 0, 0, (1 << 30) / smallestShare / 8 * 2, 0},
+		{1 << 40, 0, 0, 56 << 20, 0},
+		{1 << 30, 0, 0, 23488101, 0},
 		{20 << 20, 0, 0, 1 << 20, 0},
 		{5 << 20, 0, 0, 1 << 20, 1},
 		{1 << 30, -1, 0, 64 << 20, 0},
-		{1 << 30, 64 << 20, 0, 16 << 20, 0},
+		{1 << 30, 64 << 20, 0, 14 << 20, 0},
 		{1 << 30, 4 << 20, 4 << 20, 4 << 20, 0},
 		{1 << 30, 4<<20 - 1, 4 << 20, 4 << 20, 1},
 	} {

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// DefaultDiskReserve has room for a journal file (64 MiB) twice over, for the indexes and the checkpoint of many partitions,
+	// DefaultDiskReserve has room for a journal file (56 MiB) twice over, for the indexes and the checkpoint of many partitions,
 	// and for what other programs write between two looks. Of a small disk a tenth must do.
 	DefaultDiskReserve = 256 << 20
 	smallestShare      = 10
@@ -99,11 +99,12 @@ func newRoom(cfg *Config, short func()) *room {
 }
 
 // sizeJournal lets the size of journal files follow the reserve, where none was set: who claims beyond the last quarter may find
-// the file full, and another one must go into that.
+// the file full, and another one must go into that. So must the checkpoint that begins with a new file, which has an eighth of it.
 func (l *Log) sizeJournal() {
 	r, size := l.room.reserve, int64(largestJournal)
 	if r > 0 {
-		size = min(max(l.room.floor(leavingQuarter), smallestJournal), size)
+		quarter := l.room.floor(leavingQuarter)
+		size = min(max(quarter-quarter/8, smallestJournal), size)
 	}
 	setDefault(&l.cfg.JournalBytes, size)
 	if r > 0 && r < l.cfg.JournalBytes {

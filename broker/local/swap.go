@@ -30,7 +30,8 @@ func swapSuffixes() []string {
 // commit makes the new segments durable and puts them into place. When nothing was left out of one segment, the
 // old one stays, and only remembers that it was looked at.
 func (r *rewriter) commit() error {
-	if err := r.seal(r.out.info.Next); err != nil {
+	next := r.out.info.Next
+	if err := r.seal(next); err != nil {
 		return err
 	}
 	if !r.changed && len(r.swap.old) == len(r.swap.new) {
@@ -85,17 +86,12 @@ func (r *rewriter) takeBack(waits *swap) error {
 	return r.l.fs.RemoveAll(r.dir)
 }
 
-// dropOut gives the segment up that is being written.
-func (r *rewriter) dropOut() {
-	if r.out != nil {
-		_ = r.out.w.Close() // nobody relies on what it holds
-		r.out = nil
-	}
-}
-
 // abandon removes new files that no checkpoint names.
 func (r *rewriter) abandon() error {
-	r.dropOut()
+	if r.out != nil {
+		_ = r.out.w.Close() // of a segment that is given up
+		r.out = nil
+	}
 	if r.swap == nil {
 		return nil
 	}
